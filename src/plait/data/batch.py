@@ -1,0 +1,66 @@
+"""What one step of one task trains on, and the ways in which texts become inputs of the encoder."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from plait.data.tokenize import TokenTable, tokenize, tokenize_pairs
+
+__all__ = ["READS", "VIEWS", "Batch", "make_batch", "tokenize_views", "views_of"]
+
+# Way of reading → how many text columns it needs.
+READS: Mapping[str, int] = {"single": 1, "apart": 2, "joined": 2, "joined_both": 2}
+# Way of reading → the inputs of the encoder that it needs.
+VIEWS: Mapping[str, tuple[str, ...]] = {
+    "single": ("first",),
+    "apart": ("first", "second"),
+    "joined": ("joined",),
+    "joined_both": ("joined", "swapped"),
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of one task; the inputs of all its views stand one after the other."""
+
+    task: str
+    rows: tuple[int, ...]
+    labels: np.ndarray  # (B,)
+    ids: tuple[np.ndarray, ...]  # token ids of each input
+    firsts: tuple[int, ...]  # tokens of each input in segment 0
+    views: dict[str, slice]  # which inputs belong to which view
+
+
+def views_of(reads: Sequence[str]) -> tuple[str, ...]:
+    """The union of the views that a task's head and losses read, each once."""
+    return tuple(dict.fromkeys(view for way in reads for view in VIEWS[way]))
+
+
+def tokenize_views(
+    tokenizer: Tokenizer, texts: Sequence[Sequence[str]], views: Sequence[str], limit: int
+) -> dict[str, TokenTable]:
+    """A token table for each view of one, or of two, columns of text."""
+    tables = {}
+    for view in views:
+        if view in ("first", "second"):
+            tables[view] = tokenize(tokenizer, texts[view == "second"], limit)
+        else:
+            sides = (texts[0], texts[1]) if view == "joined" else (texts[1], texts[0])
+            tables[view] = tokenize_pairs(tokenizer, *sides, limit)
+    return tables
+
+
+def make_batch(task: str, rows: Sequence[int], labels: np.ndarray, tables: Mapping[str, TokenTable]) -> Batch:
+    """The batch of some rows of a task."""
+    ends = list(accumulate(len(rows) for _ in tables))
+    return Batch(
+        task,
+        tuple(rows),
+        labels[list(rows)],
+        tuple(table.row(row) for table in tables.values() for row in rows),
+        tuple(int(table.firsts[row]) for table in tables.values() for row in rows),
+        {view: slice(end - len(rows), end) for view, end in zip(tables, ends, strict=True)},
+    )

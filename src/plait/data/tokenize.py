@@ -1,0 +1,81 @@
+"""Texts → token ids, by the tokenizers library."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Encoding, Tokenizer
+from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
+
+from plait.errors import EncoderError
+
+__all__ = ["TokenTable", "load_tokenizer", "tokenize", "tokenize_pairs"]
+
+
+@dataclass(frozen=True)
+class TokenTable:
+    """The token ids of many texts, one after the other.
+
+    `starts[i]:starts[i + 1]` are the ids of text i; its first `firsts[i]` tokens belong to segment 0.
+    """
+
+    ids: np.ndarray  # (all tokens,) int32
+    starts: np.ndarray  # (texts + 1,) int64
+    firsts: np.ndarray  # (texts,) int32
+    truncated: int  # how many texts were cut
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each text."""
+        return np.diff(self.starts)
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    def row(self, index: int) -> np.ndarray:
+        """The ids of one text."""
+        return self.ids[self.starts[index] : self.starts[index + 1]]
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """The tokenizer of a checkpoint: tokenizer.json, or a BERT vocab.txt."""
+    if (path := folder / "tokenizer.json").is_file():
+        tokenizer = Tokenizer.from_file(str(path))
+    elif (path := folder / "vocab.txt").is_file():
+        config_path = folder / "tokenizer_config.json"
+        config = json.loads(config_path.read_text(encoding="utf-8")) if config_path.is_file() else {}
+        tokenizer = Tokenizer.from_str(
+            BertWordPieceTokenizer(
+                str(path),
+                lowercase=config.get("do_lower_case", True),
+                strip_accents=config.get("strip_accents"),
+                handle_chinese_chars=config.get("tokenize_chinese_chars", True),
+            ).to_str()
+        )
+    else:
+        raise EncoderError(f"{folder}: has neither tokenizer.json nor vocab.txt")
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def tokenize(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> TokenTable:
+    """Each text alone, with its special tokens, cut to the limit."""
+    tokenizer.enable_truncation(limit)
+    return gather(tokenizer.encode_batch(list(texts)))
+
+
+def tokenize_pairs(tokenizer: Tokenizer, first: Sequence[str], second: Sequence[str], limit: int) -> TokenTable:
+    """Two texts in one input; where they are too long, the longer one is cut first."""
+    tokenizer.enable_truncation(limit, strategy="longest_first")
+    return gather(tokenizer.encode_batch(list(zip(first, second, strict=True))))
+
+
+def gather(encodings: Sequence[Encoding]) -> TokenTable:
+    """One table of many encodings."""
+    lengths = [len(encoding.ids) for encoding in encodings]
+    ids = np.fromiter((token for encoding in encodings for token in encoding.ids), np.int32, sum(lengths))
+    firsts = np.fromiter((encoding.type_ids.count(0) for encoding in encodings), np.int32, len(encodings))
+    truncated = sum(bool(encoding.overflowing) for encoding in encodings)
+    return TokenTable(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), firsts, truncated)

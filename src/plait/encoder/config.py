@@ -1,0 +1,120 @@
+"""What a checkpoint says of itself: its sizes, its limit, its pooling."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plait.errors import EncoderError
+
+__all__ = ["EncoderConfig", "read_config"]
+
+SUPPORTED = ("bert", "roberta", "xlm-roberta", "camembert")
+UNBOUNDED = 1_000_000  # tokenizers without a limit say 1e30
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The sizes of an encoder, and how sentence-transformers would use it."""
+
+    model_type: str
+    vocab_size: int
+    width: int
+    layers: int
+    heads: int
+    hidden: int
+    positions: int
+    first_position: int  # RoBERTa's positions begin after its padding id
+    segments: int
+    norm_eps: float
+    dropout: float
+    attention_dropout: float
+    limit: int  # tokens that a text may have
+    pooling: str | None  # None: the checkpoint does not say
+    normalise: bool
+    raw: dict[str, Any]  # config.json as it was, to be written back
+
+
+def read_config(folder: Path) -> EncoderConfig:
+    """The config of a checkpoint in Hugging Face's layout, with sentence-transformers' files where they are."""
+    raw = read_json(folder / "config.json")
+    if raw is None:
+        raise EncoderError(f"{folder}: no config.json; expected a checkpoint in Hugging Face's layout")
+    kind = raw.get("model_type", "nothing")
+    if kind not in SUPPORTED:
+        raise EncoderError(f"{folder}: model_type {kind!r} is not supported; supported: {', '.join(SUPPORTED)}")
+    if raw.get("hidden_act", "gelu") != "gelu":
+        raise EncoderError(f"{folder}: hidden_act {raw['hidden_act']!r} is not supported; supported: gelu")
+    if raw.get("position_embedding_type", "absolute") != "absolute":
+        found = raw["position_embedding_type"]
+        raise EncoderError(f"{folder}: position_embedding_type {found!r} is not supported; supported: absolute")
+    try:
+        first_position = 0 if kind == "bert" else raw.get("pad_token_id", 1) + 1
+        positions = raw["max_position_embeddings"]
+        pooling, normalise = read_modules(folder)
+        return EncoderConfig(
+            model_type=kind,
+            vocab_size=raw["vocab_size"],
+            width=raw["hidden_size"],
+            layers=raw["num_hidden_layers"],
+            heads=raw["num_attention_heads"],
+            hidden=raw["intermediate_size"],
+            positions=positions,
+            first_position=first_position,
+            segments=raw.get("type_vocab_size", 2),
+            norm_eps=raw.get("layer_norm_eps", 1e-12),
+            dropout=raw.get("hidden_dropout_prob", 0.1),
+            attention_dropout=raw.get("attention_probs_dropout_prob", 0.1),
+            limit=read_limit(folder, positions - first_position),
+            pooling=pooling,
+            normalise=normalise,
+            raw=raw,
+        )
+    except KeyError as missing:
+        raise EncoderError(f"{folder}/config.json: no {missing}") from None
+
+
+def read_limit(folder: Path, most: int) -> int:
+    """The smallest of what the weights, the tokenizer and sentence-transformers allow."""
+    tokenizer = (read_json(folder / "tokenizer_config.json") or {}).get("model_max_length") or UNBOUNDED
+    sentences = (read_json(folder / "sentence_bert_config.json") or {}).get("max_seq_length") or UNBOUNDED
+    return int(min(most, tokenizer, sentences))
+
+
+def read_modules(folder: Path) -> tuple[str | None, bool]:
+    """sentence-transformers' own pooling and whether it makes unit vectors."""
+    if (own := read_json(folder / "plait.json")) is not None:  # what plait wrote, it says more simply there
+        return own["pooling"], own["normalise"]
+    modules = read_json(folder / "modules.json")
+    if modules is None:
+        return None, False
+    kinds = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
+    unknown = set(kinds) - {"Transformer", "Pooling", "Normalize"}
+    if unknown:
+        raise EncoderError(f"{folder}/modules.json: {', '.join(sorted(unknown))} is not supported")
+    if "Pooling" not in kinds:
+        return None, "Normalize" in kinds
+    pooling = read_json(folder / kinds["Pooling"] / "config.json") or {}
+    named = pooling.get("pooling_mode")
+    if isinstance(named, str):
+        found = [named]
+    else:
+        names = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
+        found = [name for name, key in names.items() if pooling.get(key)]
+        others = [key for key, on in pooling.items() if on is True and key.startswith("pooling_mode_")]
+        found += [key for key in others if key not in names.values()]
+    if len(found) != 1 or found[0] not in ("cls", "mean", "max"):
+        raise EncoderError(
+            f"{folder}: pooling {', '.join(found) or 'none'} is not supported; supported: cls, mean, max"
+        )
+    return found[0], "Normalize" in kinds
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file, or None where there is none."""
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise EncoderError(f"{path}: is not JSON: {error}") from None

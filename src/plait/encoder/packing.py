@@ -1,0 +1,57 @@
+"""Many texts in one row of tokens, without padding.
+
+N packed tokens, S texts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["Group", "Packed", "pack"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Texts of one length that stand next to each other: `count` × `length` tokens."""
+
+    count: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The tokens of some texts, shortest text first, so that texts of one length form a group."""
+
+    ids_N: Tensor
+    positions_N: Tensor
+    segments_N: Tensor
+    groups: tuple[Group, ...]
+    places_S: Tensor  # where each text, in the order it was given, stands among the packed ones
+
+    @property
+    def tokens_per_group(self) -> list[int]:
+        """For splitting an (N, …) tensor into its groups."""
+        return [group.count * group.length for group in self.groups]
+
+
+def pack(ids: Sequence[np.ndarray], firsts: Sequence[int], *, first_position: int, device: torch.device) -> Packed:
+    """The packed input of some texts; `firsts[i]` tokens of text i belong to segment 0, the rest to segment 1."""
+    lengths_S = np.fromiter((len(text) for text in ids), np.int64, len(ids))
+    order_S = np.argsort(lengths_S, kind="stable")
+    sorted_S = lengths_S[order_S]
+    starts_S = np.concatenate([[0], np.cumsum(sorted_S)[:-1]])
+    positions_N = np.arange(sorted_S.sum()) - np.repeat(starts_S, sorted_S)
+    segments_N = positions_N >= np.repeat(np.asarray(firsts)[order_S], sorted_S)
+    lengths, counts = np.unique(sorted_S, return_counts=True)
+    places_S = np.empty_like(order_S)
+    places_S[order_S] = np.arange(len(order_S))
+    return Packed(
+        torch.from_numpy(np.concatenate([ids[text] for text in order_S]).astype(np.int64)).to(device),
+        torch.from_numpy(positions_N + first_position).to(device),
+        torch.from_numpy(segments_N.astype(np.int64)).to(device),
+        tuple(Group(int(count), int(length)) for length, count in zip(lengths, counts, strict=True)),
+        torch.from_numpy(places_S).to(device),
+    )

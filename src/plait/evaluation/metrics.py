@@ -1,0 +1,114 @@
+"""Metrics on numpy arrays.
+
+n examples, C classes. `METRICS` says which ones a kind of label has; the first is its default.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from plait.model.decode import Decoded
+
+__all__ = [
+    "METRICS",
+    "accuracy",
+    "all_metrics",
+    "f1",
+    "macro_f1",
+    "pearson",
+    "per_class_accuracy",
+    "roc_auc",
+    "spearman",
+]
+
+Metric = Callable[[np.ndarray, Decoded], float]  # labels (n,) and predictions in, one number out
+
+
+def accuracy(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
+    """The share of right predictions."""
+    return float(np.mean(labels_n == predicted_n))
+
+
+def per_class_accuracy(labels_n: np.ndarray, predicted_n: np.ndarray, classes: int) -> list[float | None]:
+    """The share of right predictions among the examples of each class; None for a class without examples."""
+    chosen = [predicted_n[labels_n == number] == number for number in range(classes)]
+    return [float(right.mean()) if len(right) else None for right in chosen]
+
+
+def f1(labels_n: np.ndarray, predicted_n: np.ndarray, of: int = 1) -> float:
+    """2·precision·recall / (precision + recall) of one class; 0 where it is neither there nor predicted."""
+    both = np.sum((labels_n == of) & (predicted_n == of))
+    either = np.sum(labels_n == of) + np.sum(predicted_n == of)
+    return float(2 * both / either) if either else 0.0
+
+
+def macro_f1(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
+    """The mean of the classes' F1, over the classes that are there or predicted."""
+    return float(np.mean([f1(labels_n, predicted_n, of) for of in np.union1d(labels_n, predicted_n)]))
+
+
+def roc_auc(yes_n: np.ndarray, scores_n: np.ndarray) -> float:
+    """How often a yes scores above a no, ties counting half; not a number where there is only one of them."""
+    positives = int(np.sum(yes_n == 1))
+    negatives = len(yes_n) - positives
+    if not positives or not negatives:
+        return float("nan")
+    return float((ranks(scores_n)[yes_n == 1].sum() - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+def macro_roc_auc(labels_n: np.ndarray, probabilities_nC: np.ndarray) -> float:
+    """The mean over the classes of each class against the rest."""
+    areas = [roc_auc((labels_n == c).astype(int), probabilities_nC[:, c]) for c in range(probabilities_nC.shape[1])]
+    present = [area for area in areas if not np.isnan(area)]
+    return float(np.mean(present)) if present else float("nan")
+
+
+def pearson(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
+    """The correlation of the values; 0 where either does not vary."""
+    x_n, y_n = labels_n - np.mean(labels_n), predicted_n - np.mean(predicted_n)
+    scale = np.sqrt(np.sum(x_n**2) * np.sum(y_n**2))
+    return float(np.sum(x_n * y_n) / scale) if scale > 0 else 0.0
+
+
+def spearman(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
+    """The correlation of the ranks, ties sharing theirs."""
+    return pearson(ranks(labels_n), ranks(predicted_n))
+
+
+def ranks(values_n: np.ndarray) -> np.ndarray:
+    """1 for the smallest; equal values share the mean of their ranks."""
+    _, places, counts = np.unique(values_n, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    shared: np.ndarray = (last - (counts - 1) / 2)[places]
+    return shared
+
+
+def probabilities(decoded: Decoded) -> np.ndarray:
+    """Those of a prediction that has some."""
+    assert decoded.probabilities is not None, "classes and yes/no have probabilities"
+    return decoded.probabilities
+
+
+METRICS: Mapping[str, Mapping[str, Metric]] = {
+    "classes": {
+        "accuracy": lambda labels, decoded: accuracy(labels, decoded.values),
+        "macro_f1": lambda labels, decoded: macro_f1(labels, decoded.values),
+        "roc_auc": lambda labels, decoded: macro_roc_auc(labels, probabilities(decoded)),
+    },
+    "yes_no": {
+        "accuracy": lambda labels, decoded: accuracy(labels, decoded.values),
+        "f1": lambda labels, decoded: f1(labels, decoded.values),
+        "macro_f1": lambda labels, decoded: macro_f1(labels, decoded.values),
+        "roc_auc": lambda labels, decoded: roc_auc(labels, probabilities(decoded)[:, 1]),
+    },
+    "score": {
+        "pearson": lambda labels, decoded: pearson(labels, decoded.values),
+        "spearman": lambda labels, decoded: spearman(labels, decoded.values),
+    },
+}
+
+
+def all_metrics(kind: str, labels_n: np.ndarray, decoded: Decoded) -> dict[str, float]:
+    """Every metric of a kind of label; what cannot be computed on this data is left out."""
+    values = {name: metric(labels_n, decoded) for name, metric in METRICS[kind].items()}
+    return {name: value for name, value in values.items() if not np.isnan(value)}

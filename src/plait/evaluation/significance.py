@@ -1,0 +1,44 @@
+"""How much of a score, or of a difference between two, is luck of the examples.
+
+n examples, R resamples.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+__all__ = ["Interval", "bootstrap", "paired_bootstrap"]
+
+Interval = tuple[float, float]
+RESAMPLES = 1000
+
+
+def bootstrap(score: Callable[[np.ndarray], float], rows: int, *, seed: int = 0, level: float = 0.95) -> Interval:
+    """The percentile interval of a score; `score` is handed the rows of each resample."""
+    generator = np.random.default_rng(seed)
+    values_R = np.array([score(generator.integers(0, rows, rows)) for _ in range(RESAMPLES)])
+    return percentiles(values_R, level)
+
+
+def paired_bootstrap(
+    differences: Sequence[tuple[Callable[[np.ndarray], float], int]], *, seed: int = 0, level: float = 0.95
+) -> Interval:
+    """The interval of the mean over several data sets of the difference between two models on the same rows.
+
+    Each data set is a function from the rows of a resample to the difference there, and its number of rows.
+    """
+    generator = np.random.default_rng(seed)
+    values_R = np.array(
+        [
+            np.mean([difference(generator.integers(0, rows, rows)) for difference, rows in differences])
+            for _ in range(RESAMPLES)
+        ]
+    )
+    return percentiles(values_R, level)
+
+
+def percentiles(values_R: np.ndarray, level: float) -> Interval:
+    """The middle share of the values."""
+    tail = 100 * (1 - level) / 2
+    low, high = np.nanpercentile(values_R, [tail, 100 - tail])
+    return float(low), float(high)

@@ -1,0 +1,24 @@
+"""Embeddings in, prediction out. `HEADS` names every head; a head's keyword-only parameters are its options."""
+
+from collections.abc import Mapping
+
+from torch import nn
+
+from plait.heads.head import Head, Size
+from plait.heads.pair import Concat, Cosine, Difference, DifferenceProduct, Joined, JoinedBoth
+from plait.heads.shared import SharedTanh
+from plait.heads.single import Linear
+
+__all__ = ["HEADS", "SHARED_LAYERS", "Head", "Size"]
+
+HEADS: Mapping[str, type[Head]] = {
+    "linear": Linear,
+    "concat": Concat,
+    "joined": Joined,
+    "joined_both": JoinedBoth,
+    "difference": Difference,
+    "difference_product": DifferenceProduct,
+    "cosine": Cosine,
+}
+
+SHARED_LAYERS: Mapping[str, type[nn.Module]] = {"tanh": SharedTanh}

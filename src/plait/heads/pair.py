@@ -1,0 +1,115 @@
+"""Heads that read two sentences, each encoded apart (u, v) or both joined in one input.
+
+B batch, D width, C outputs.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plait.heads.head import Head, Size
+
+__all__ = ["Concat", "Cosine", "Difference", "DifferenceProduct", "Joined", "JoinedBoth"]
+
+
+class Concat(Head):
+    """linear([u; v]) (robust-embeddings VM, minbert-downstream BM)."""
+
+    reads = "apart"
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(size.dropout)
+        self.linear = nn.Linear(2 * size.width, size.outputs)
+
+    def forward(self, u_BD: Tensor, v_BD: Tensor) -> Tensor:
+        """Two embeddings (B, D) → outputs (B, C)."""
+        outputs_BC: Tensor = self.linear(self.dropout(torch.cat([u_BD, v_BD], dim=-1)))
+        return outputs_BC
+
+
+class Difference(Head):
+    """linear(dropout(u − v)) (best-of-bert, baseline)."""
+
+    reads = "apart"
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(size.dropout)
+        self.linear = nn.Linear(size.width, size.outputs)
+
+    def forward(self, u_BD: Tensor, v_BD: Tensor) -> Tensor:
+        """Two embeddings (B, D) → outputs (B, C)."""
+        outputs_BC: Tensor = self.linear(self.dropout(u_BD - v_BD))
+        return outputs_BC
+
+
+class DifferenceProduct(Head):
+    """[|u − v|; u∗v] → dropout → linear to hidden → ReLU → linear (best-of-bert §4.5)."""
+
+    reads = "apart"
+
+    def __init__(self, size: Size, *, hidden: int | None = None) -> None:
+        super().__init__()
+        hidden = hidden or size.width  # the paper goes back to the encoder's width
+        self.dropout = nn.Dropout(size.dropout)
+        self.inner = nn.Linear(2 * size.width, hidden)
+        self.outer = nn.Linear(hidden, size.outputs)
+
+    def forward(self, u_BD: Tensor, v_BD: Tensor) -> Tensor:
+        """Two embeddings (B, D) → outputs (B, C); equal for (u, v) and (v, u)."""
+        compared_B2D = torch.cat([(u_BD - v_BD).abs(), u_BD * v_BD], dim=-1)
+        outputs_BC: Tensor = self.outer(F.relu(self.inner(self.dropout(compared_B2D))))
+        return outputs_BC
+
+
+class Cosine(Head):
+    """scale × cos(u, v), without weights (best-of-bert §4.2); the scale is the top of the range unless given."""
+
+    reads = "apart"
+    kinds = ("score",)
+    after_shared_layer = False
+
+    def __init__(self, size: Size, *, scale: float | None = None) -> None:
+        super().__init__()
+        self.scale = size.top if scale is None else scale
+
+    def forward(self, u_BD: Tensor, v_BD: Tensor) -> Tensor:
+        """Two embeddings (B, D) → a score (B, 1)."""
+        return self.scale * F.cosine_similarity(u_BD, v_BD, dim=-1).unsqueeze(-1)
+
+
+class Joined(Head):
+    """linear(J(a, b)): both sentences in one input (robust-embeddings §6.1)."""
+
+    reads = "joined"
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(size.dropout)
+        self.linear = nn.Linear(size.width, size.outputs)
+
+    def forward(self, joined_BD: Tensor) -> Tensor:
+        """The embedding (B, D) of the joined sentences → outputs (B, C)."""
+        outputs_BC: Tensor = self.linear(self.dropout(joined_BD))
+        return outputs_BC
+
+
+class JoinedBoth(Head):
+    """PH: linear([linear₁(J(a, b)); linear₂(J(b, a))]) (robust-embeddings exp02-08)."""
+
+    reads = "joined_both"
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(size.dropout)
+        self.forwards = nn.Linear(size.width, size.outputs)
+        self.backwards = nn.Linear(size.width, size.outputs)
+        self.final = nn.Linear(2 * size.outputs, size.outputs)
+
+    def forward(self, joined_BD: Tensor, swapped_BD: Tensor) -> Tensor:
+        """The embeddings (B, D) of the sentences joined in both orders → outputs (B, C)."""
+        first_BC = self.forwards(self.dropout(joined_BD))
+        second_BC = self.backwards(self.dropout(swapped_BD))
+        outputs_BC: Tensor = self.final(torch.cat([first_BC, second_BC], dim=-1))
+        return outputs_BC

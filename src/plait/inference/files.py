@@ -1,0 +1,84 @@
+"""Predictions and embeddings for every row of a file; the output appears only when it is whole."""
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from plait.data.read import read_rows
+from plait.errors import RequestError
+from plait.inference.predictor import Prediction, Predictor
+from plait.model.files import whole_file
+from plait.model.tasks import TaskSpec
+
+__all__ = ["embed_file", "output_format", "predict_file"]
+
+
+class Progress(Protocol):
+    """Told how far the work is."""
+
+    def begin(self, what: str, total: int, done: int = 0) -> None:
+        """A part of the work begins."""
+
+    def advance(self, count: int = 1) -> None:
+        """So much more is done."""
+
+    def end(self) -> None:
+        """That part is over."""
+
+
+def output_format(path: Path, allowed: Sequence[str]) -> str:
+    """The kind of file that a name asks for."""
+    if path.suffix not in allowed:
+        raise RequestError(f"--output {path}: unknown kind of file; give {' or '.join(allowed)}")
+    if not path.resolve().parent.is_dir():
+        raise RequestError(f"--output {path}: its folder does not exist")
+    return path.suffix
+
+
+def predict_file(
+    predictor: Predictor, spec: TaskSpec, source: Path, output: Path, columns: Sequence[str], progress: Progress
+) -> int:
+    """Write the texts and a task's predictions, row by row; the number of rows."""
+    if len(columns) != len(spec.text):
+        raise RequestError(f"the task {spec.name!r} reads {len(spec.text)} text columns, {len(columns)} given")
+    rows = read_rows([source], columns, quoting=spec.quoting)
+    texts = [rows.columns[column] for column in columns]
+    progress.begin(f"predicting {spec.name}", len(rows) * len(spec.views))
+    examples = texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
+    predictions = predictor.predict(spec.name, examples, progress=progress.advance)
+    progress.end()
+    names = [] if spec.labels.kind == "score" else list(spec.labels.names)
+    header = [*columns, *([] if spec.labels.kind == "score" else ["label"]), "score", *(f"p({name})" for name in names)]
+    records = [
+        [*(column[row] for column in texts), *cells(prediction, names)] for row, prediction in enumerate(predictions)
+    ]
+    with whole_file(output) as aside, aside.open("w", encoding="utf-8", newline="") as file:
+        if output.suffix == ".jsonl":
+            file.writelines(
+                json.dumps(dict(zip(header, record, strict=True)), ensure_ascii=False) + "\n" for record in records
+            )
+        else:
+            csv.writer(file).writerows([header, *records])
+    return len(rows)
+
+
+def cells(prediction: Prediction, names: Sequence[str]) -> list[str | float | None]:
+    """The columns of one prediction."""
+    if prediction.probabilities is None:
+        return [prediction.score]
+    return [prediction.label, prediction.score, *(prediction.probabilities[name] for name in names)]
+
+
+def embed_file(predictor: Predictor, source: Path, output: Path, column: str, progress: Progress) -> tuple[int, int]:
+    """Write the embeddings of a column as a numpy array; its shape."""
+    rows = read_rows([source], [column])
+    progress.begin("embedding", len(set(rows.columns[column])))
+    embedded = predictor.embed(rows.columns[column], progress=progress.advance)
+    progress.end()
+    with whole_file(output) as aside, aside.open("wb") as file:
+        np.save(file, embedded)
+    return len(rows), predictor.width

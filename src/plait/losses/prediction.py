@@ -1,0 +1,51 @@
+"""Losses of predictions: outputs and labels in, one number out.
+
+B batch, C outputs.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["binary_cross_entropy", "cross_entropy", "mse"]
+
+
+def cross_entropy(
+    outputs_BC: Tensor, label_B: Tensor, class_weights_C: Tensor | None, label_smoothing: float
+) -> Tensor:
+    """Multinomial cross-entropy on C logits; with weights, the mean over the batch is weighted by each row's class."""
+    return F.cross_entropy(outputs_BC, label_B, weight=class_weights_C, label_smoothing=label_smoothing)
+
+
+def binary_cross_entropy(
+    outputs_BC: Tensor,
+    label_B: Tensor,
+    class_weights_C: Tensor | None,
+    label_smoothing: float,
+    *,
+    threshold: float | None = None,
+) -> Tensor:
+    """Cross-entropy of yes or no on one logit; on C > 1 logits one-vs-rest, mean over B and C.
+
+    With a threshold the label is a score, and yes means score ≥ threshold (minbert-downstream BM). Smoothing by s
+    moves the targets 0 and 1 to s/2 and 1 − s/2. `class_weights_C` are those of (no, yes), or of the C classes.
+    """
+    classes = outputs_BC.shape[1]
+    if classes > 1:
+        target_BC = F.one_hot(label_B, classes).to(outputs_BC.dtype)
+        weight_B = None if class_weights_C is None else class_weights_C[label_B]
+    else:
+        yes_B = label_B if threshold is None else label_B >= threshold
+        target_BC = yes_B.to(outputs_BC.dtype).unsqueeze(-1)
+        weight_B = None if class_weights_C is None else class_weights_C[yes_B.long()]
+    target_BC = target_BC * (1 - label_smoothing) + label_smoothing / 2
+    loss_B = F.binary_cross_entropy_with_logits(outputs_BC, target_BC, reduction="none").mean(dim=-1)
+    return loss_B.mean() if weight_B is None else (loss_B * weight_B).sum() / weight_B.sum()
+
+
+def mse(outputs_BC: Tensor, label_B: Tensor, class_weights_C: Tensor | None, label_smoothing: float) -> Tensor:
+    """Mean squared error of the score in its own range; scores have neither classes nor smoothing."""
+    if outputs_BC.shape != (len(label_B), 1):
+        raise ValueError(f"mse needs one output a row, got {tuple(outputs_BC.shape)} for {len(label_B)} labels")
+    assert class_weights_C is None and not label_smoothing, "refused when the recipe is settled"
+    return torch.mean((outputs_BC.squeeze(-1) - label_B) ** 2)

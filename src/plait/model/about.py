@@ -1,0 +1,54 @@
+"""What a model directory tells of its making."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from plait.errors import ModelError
+
+__all__ = ["About", "find_model", "portable", "read_about"]
+
+
+@dataclass(frozen=True)
+class About:
+    """The recipe, the data and the scores behind a model."""
+
+    recipe: dict[str, Any] = field(default_factory=dict)  # files by their name alone
+    data: dict[str, Any] = field(default_factory=dict)  # task → split → files with rows and sha256
+    scores: dict[str, Any] = field(default_factory=dict)  # task → metric → value, on dev
+    baselines: dict[str, Any] = field(default_factory=dict)  # split → baseline → task → value
+    step: int = 0
+
+
+def portable(recipe: dict[str, Any]) -> dict[str, Any]:
+    """A recipe without the folders of the machine that it ran on."""
+
+    def names(files: list[str]) -> list[str]:
+        return [Path(file).name for file in files]
+
+    tasks = {
+        name: {**task, **{split: names(task[split]) for split in ("train", "dev", "test")}}
+        for name, task in recipe["tasks"].items()
+    }
+    encoder = recipe["encoder"]
+    return {**recipe, "encoder": Path(encoder).name if Path(encoder).is_dir() else encoder, "tasks": tasks}
+
+
+def find_model(source: str | Path) -> Path | None:
+    """The directory of a plait model: itself, or the best of a run; None for anything else."""
+    for folder in (Path(source), Path(source) / "best"):
+        if (folder / "plait.json").is_file():
+            return folder
+    if (Path(source) / "recipe.yaml").is_file():
+        raise ModelError(f"{source}: is a run that has no model yet; plait train --resume {source} goes on with it")
+    return None
+
+
+def read_about(source: str | Path) -> dict[str, Any]:
+    """plait.json of a model, or of a run's best one."""
+    folder = find_model(source)
+    if folder is None:
+        raise ModelError(f"{source}: is no plait model; expected a directory with plait.json")
+    about: dict[str, Any] = json.loads((folder / "plait.json").read_text(encoding="utf-8"))
+    return about

@@ -1,0 +1,117 @@
+"""The model card: what the model does, how well, on which data, and what it cannot do."""
+
+from typing import Any
+
+import plait
+from plait.model.about import About
+from plait.model.model import Model
+from plait.model.tasks import TaskSpec
+
+__all__ = ["model_card"]
+
+KINDS = {"classes": "one of several classes", "yes_no": "yes or no", "score": "a score"}
+
+
+def model_card(model: Model, about: About) -> str:
+    """Markdown with the front matter that model hubs read."""
+    config = model.encoder.config
+    limits = [
+        f"Texts are cut at {model.text.limit} tokens.",
+        "Scores were measured on the dev files named above, which also chose this checkpoint; "
+        "on other text expect less.",
+        "The model repeats what stands in its training data, mistakes and prejudices included.",
+    ]
+    if about.recipe.get("encoder") == "minilm":
+        limits.append(
+            "Its encoder, all-MiniLM-L6-v2, was trained on Quora duplicates, SNLI and MultiNLI among others: "
+            "scores on those sets are not on wholly unseen text."
+        )
+    blocks = [
+        "---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-similarity\ntags: [plait, multi-task]\n---",
+        f"# One encoder, {len(model.tasks)} tasks\n\nMade by plait {plait.__version__} from the encoder "
+        f"`{about.recipe.get('encoder', '?')}` ({config.model_type}, {config.layers} layers, {config.width} wide, "
+        f"{model.pooling} pooling).",
+        usage(model),
+        "## Tasks\n\n| task | predicts | head | reads |\n|---|---|---|---|\n"
+        + "\n".join(task_row(spec) for spec in model.tasks.values()),
+        scores_table(model, about),
+        "## Data\n\n| task | split | file | rows | sha256 |\n|---|---|---|---|---|\n" + "\n".join(data_rows(about)),
+        "## Recipe\n\n```yaml\n" + "\n".join(yaml_lines(about.recipe)) + "\n```",
+        "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def usage(model: Model) -> str:
+    """Code that runs as it stands."""
+    lines = ["import plait", "", 'model = plait.load("path/to/this/directory")', 'model.embed(["a sentence"])']
+    for spec in model.tasks.values():
+        texts = '["a sentence"]' if len(spec.text) == 1 else '[("a sentence", "another")]'
+        lines.append(f'model.predict("{spec.name}", {texts})')
+    return (
+        "## Use\n\n```python\n" + "\n".join(lines) + "\n```\n\nThe encoder alone also loads with "
+        "`transformers.AutoModel.from_pretrained` and `sentence_transformers.SentenceTransformer`."
+    )
+
+
+def task_row(spec: TaskSpec) -> str:
+    """One task in the table of tasks."""
+    return (
+        f"| {spec.name} | {KINDS[spec.labels.kind]}: {spec.labels.describe()} | {spec.head} | {', '.join(spec.text)} |"
+    )
+
+
+def scores_table(model: Model, about: About) -> str:
+    """The dev score of each task beside its baselines."""
+    baselines = about.baselines.get("dev", {})
+    names = list(baselines)
+    head = (
+        "| task | metric | "
+        + "".join(f"{name} | " for name in names)
+        + "this model |\n|---|---|"
+        + "---|" * (len(names) + 1)
+    )
+    rows = []
+    for name, spec in model.tasks.items():
+        value = about.scores.get(name, {}).get(spec.metric)
+        cells = [shown(baselines[baseline].get(name)) for baseline in names] + [shown(value)]
+        rows.append(f"| {name} | {spec.metric} | " + " | ".join(cells) + " |")
+    return f"## Scores on dev, after step {about.step}\n\n{head}\n" + "\n".join(rows)
+
+
+def shown(value: float | None) -> str:
+    """Three decimals, or a dash."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def data_rows(about: About) -> list[str]:
+    """One row a file."""
+    return [
+        f"| {task} | {split} | {file['name']} | {file['rows']:,} | `{file['sha256'][:16]}…` |"
+        for task, splits in about.data.items()
+        for split, files in splits.items()
+        for file in files
+    ]
+
+
+def yaml_lines(value: Any, indent: int = 0) -> list[str]:
+    """The recipe as YAML, one key a line."""
+    lines = []
+    for key, item in value.items():
+        pad = "  " * indent
+        if isinstance(item, dict) and item:
+            lines += [f"{pad}{key}:", *yaml_lines(item, indent + 1)]
+        else:
+            lines.append(f"{pad}{key}: {flow(item)}")
+    return lines
+
+
+def flow(value: Any) -> str:
+    """A value on one line, as YAML spells it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(flow(item) for item in value) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)

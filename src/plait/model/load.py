@@ -1,0 +1,132 @@
+"""A directory → a model, after its manifest has been checked."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from plait.data.tokenize import load_tokenizer
+from plait.encoder.config import read_config
+from plait.encoder.find import find_checkpoint
+from plait.encoder.weights import encoder_from
+from plait.errors import ModelError, did_you_mean
+from plait.heads import SHARED_LAYERS
+from plait.model.about import find_model, read_about
+from plait.model.files import sha256_of
+from plait.model.model import Model, Text
+from plait.model.save import FORMAT
+from plait.model.tasks import TaskSpec, build_head, spec_from_json
+
+__all__ = ["build_model", "load_model", "pick_device"]
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "added_tokens.json",
+)
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is cuda, then mps, then cpu."""
+    if name != "auto":
+        return torch.device(name)
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def load_model(source: str | Path, *, device: str = "auto") -> Model:
+    """A plait model, or a plain encoder in Hugging Face's layout, ready for inference."""
+    folder = find_model(source)
+    model = load_plait_model(folder) if folder else build_model(str(source), {}, pooling=None, normalise=None)
+    return model.to(pick_device(device)).eval()
+
+
+def load_plait_model(folder: Path) -> Model:
+    """A directory that plait wrote."""
+    check_manifest(folder)
+    about = read_about(folder)
+    if about.get("format") != FORMAT:
+        raise ModelError(f"{folder}: format {about.get('format')}, this plait reads {FORMAT}; update plait")
+    specs = {spec["name"]: spec_from_json(spec) for spec in about["tasks"]}
+    model = build_model(
+        str(folder),
+        specs,
+        pooling=about["pooling"],
+        normalise=about["normalise"],
+        shared_layer=about["shared_layer"],
+    )
+    tensors = load_file(folder / "heads.safetensors")
+    parts: dict[str, nn.Module] = {"heads": model.heads}
+    if model.shared_layer is not None:
+        parts["shared_layer"] = model.shared_layer
+    for part, module in parts.items():
+        state = {
+            name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")
+        }
+        try:
+            module.load_state_dict(state)
+        except RuntimeError as error:
+            raise ModelError(f"{folder}/heads.safetensors: {str(error).splitlines()[-1].strip()}") from None
+    return model
+
+
+def check_manifest(folder: Path) -> None:
+    """Every file that loading reads is the one that was written."""
+    path = folder / "manifest.json"
+    try:
+        expected = json.loads(path.read_text(encoding="utf-8"))["sha256"]
+    except (OSError, ValueError, KeyError):
+        raise ModelError(f"{path}: is missing or broken; copy the model directory again, whole") from None
+    mistakes = []
+    for name, sha256 in expected.items():
+        if not (folder / name).is_file():
+            mistakes.append(f"{folder}: {name} is missing; copy the model directory again, whole")
+        elif sha256_of(folder / name) != sha256:
+            mistakes.append(f"{folder}/{name}: was changed after the model was saved; copy it again")
+    if mistakes:
+        raise ModelError(*mistakes)
+
+
+def build_model(
+    encoder: str,
+    specs: Mapping[str, TaskSpec],
+    *,
+    pooling: str | None,
+    normalise: bool | None,
+    dropout: float = 0.0,
+    shared_layer: Any = None,
+    precision: str = "float32",
+) -> Model:
+    """A model on the weights of a checkpoint, with new heads; None means as the checkpoint says of itself."""
+    folder = find_checkpoint(encoder)
+    config = read_config(folder)
+    pooling = pooling or config.pooling or "mean"
+    tokenizer = load_tokenizer(folder)
+    files = {name: (folder / name).read_bytes() for name in TOKENIZER_FILES if (folder / name).is_file()}
+    files.setdefault("tokenizer.json", tokenizer.to_str().encode())
+    layer = None
+    if shared_layer is not None:
+        name, options = (shared_layer, {}) if isinstance(shared_layer, str) else (shared_layer["name"], shared_layer)
+        if name not in SHARED_LAYERS:
+            raise ModelError(f"shared layer {name!r} is unknown; {did_you_mean(name, SHARED_LAYERS)}")
+        layer = SHARED_LAYERS[name](config.width, **{key: value for key, value in options.items() if key != "name"})
+    return Model(
+        encoder_from(folder, config, pooler=pooling == "pooler"),
+        Text(tokenizer, config.limit, files),
+        specs,
+        {name: build_head(spec, config.width, dropout) for name, spec in specs.items()},
+        pooling=pooling,
+        normalise=config.normalise if normalise is None else normalise,
+        shared_layer=layer,
+        precision=precision,
+    )

@@ -1,0 +1,98 @@
+"""A model over many texts: each distinct input encoded once, texts of like length together.
+
+n texts, D width, C outputs.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plait.data.batch import tokenize_views
+from plait.data.tokenize import TokenTable, tokenize
+from plait.model.model import Model
+
+__all__ = ["TOKEN_BUDGET", "embed_texts", "embed_views", "task_outputs"]
+
+TOKEN_BUDGET = 4096  # tokens encoded in one pass
+Progress = Callable[[int], None]  # told how many more inputs are done
+
+
+def embed_texts(model: Model, texts: Sequence[str], *, progress: Progress | None = None) -> Tensor:
+    """Pooled embeddings (n, D), unit vectors where the model says so, on the CPU."""
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    table = tokenize(model.text.tokenizer, list(numbers), model.text.limit)
+    embedded_nD = embed_table(model, table, progress)
+    if model.normalise:
+        embedded_nD = torch.nn.functional.normalize(embedded_nD, dim=-1)
+    return embedded_nD[[numbers[text] for text in texts]]
+
+
+def embed_views(
+    model: Model, texts: Sequence[Sequence[str]], views: Sequence[str], limit: int, *, progress: Progress | None = None
+) -> dict[str, Tensor]:
+    """Pooled embeddings (n, D) of each view of one, or of two, columns of text; equal inputs are encoded once."""
+    tables = tokenize_views(model.text.tokenizer, texts, views, limit)
+    inputs: dict[bytes, int] = {}
+    places: dict[str, list[int]] = {}
+    rows: list[tuple[TokenTable, int]] = []
+    for view, table in tables.items():
+        places[view] = []
+        for row in range(len(table)):
+            key = table.row(row).tobytes() + int(table.firsts[row]).to_bytes(4, "little")
+            if key not in inputs:
+                inputs[key] = len(rows)
+                rows.append((table, row))
+            places[view].append(inputs[key])
+    distinct_nD = embed_inputs(
+        model, [table.row(row) for table, row in rows], [int(table.firsts[row]) for table, row in rows], progress
+    )
+    return {view: distinct_nD[places[view]] for view in views}
+
+
+def task_outputs(
+    model: Model, task: str, texts: Sequence[Sequence[str]], *, progress: Progress | None = None
+) -> np.ndarray:
+    """Outputs (n, C) of a task's head for one, or two, columns of text."""
+    spec = model.tasks[task]
+    views = embed_views(model, texts, spec.views, spec.max_length, progress=progress)
+    was_training = model.training
+    model.eval()
+    with torch.inference_mode():
+        outputs_nC = model.outputs(task, [views[view].to(model.device) for view in spec.views])
+    model.train(was_training)
+    return outputs_nC.float().cpu().numpy()
+
+
+def embed_table(model: Model, table: TokenTable, progress: Progress | None) -> Tensor:
+    """Pooled embeddings of a token table."""
+    return embed_inputs(model, [table.row(row) for row in range(len(table))], table.firsts.tolist(), progress)
+
+
+def embed_inputs(model: Model, ids: Sequence[np.ndarray], firsts: Sequence[int], progress: Progress | None) -> Tensor:
+    """Pooled embeddings (n, D) of tokenized inputs, on the CPU, batch by batch."""
+    embedded_nD = torch.empty(len(ids), model.encoder.config.width)
+    was_training = model.training
+    model.eval()
+    with torch.inference_mode():
+        for rows in token_batches([len(text) for text in ids]):
+            pooled_SD = model.pooled([ids[row] for row in rows], [firsts[row] for row in rows])
+            embedded_nD[rows] = pooled_SD.cpu()
+            if progress:
+                progress(len(rows))
+    model.train(was_training)
+    return embedded_nD
+
+
+def token_batches(lengths: Sequence[int]) -> list[list[int]]:
+    """Rows by length, in batches of at most TOKEN_BUDGET tokens, the longest first."""
+    batches: list[list[int]] = []
+    room = 0
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if not batches or lengths[row] > room:
+            batches.append([])
+            room = TOKEN_BUDGET
+        batches[-1].append(row)
+        room -= lengths[row]
+    return batches

@@ -1,0 +1,48 @@
+"""The options of a variant are the keyword-only parameters of its function or class; their defaults stand there."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from plait.errors import did_you_mean
+
+__all__ = ["complete_options", "explain", "options_of"]
+
+
+def options_of(variant: Callable[..., object]) -> dict[str, inspect.Parameter]:
+    """The keyword-only parameters of a variant, by name."""
+    parameters = inspect.signature(variant).parameters.values()
+    return {parameter.name: parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
+
+
+def complete_options(variant: Callable[..., object], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The options with every default filled in, and what is wrong with those given."""
+    allowed = options_of(variant)
+    hints = get_type_hints(variant.__init__ if inspect.isclass(variant) else variant)
+    options: dict[str, Any] = {}
+    mistakes = [f": unknown key {key!r}; {did_you_mean(str(key), allowed)}" for key in given if key not in allowed]
+    for name, parameter in allowed.items():
+        if name not in given:
+            if parameter.default is inspect.Parameter.empty:
+                mistakes.append(f": missing key {name!r}")
+            else:
+                options[name] = parameter.default
+            continue
+        value = tuple(given[name]) if isinstance(given[name], list) else given[name]
+        try:
+            options[name] = TypeAdapter(hints[name], config=ConfigDict(strict=True)).validate_python(value)
+        except ValidationError as error:
+            mistakes.append(f".{name}: {explain(error.errors()[0])}")
+    return options, mistakes
+
+
+def explain(error: Mapping[str, Any]) -> str:
+    """pydantic's finding as a sentence that ends with what was found."""
+    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    if error["type"] == "value_error":
+        return message
+    found = error.get("input")
+    shown = f"{found!r}" if isinstance(found, str | int | float | bool | None) else type(found).__name__
+    return f"expected {message.removeprefix('a valid ')}, found {shown}"

@@ -1,0 +1,249 @@
+"""YAML → Recipe: every mistake at once, each with its line."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from ruamel.yaml import YAML
+
+from plait.errors import RecipeError, did_you_mean
+from plait.recipe.options import complete_options, explain
+from plait.recipe.schema import Choice, Label, Recipe, Task
+from plait.recipe.tree import KeyPath, Origin, Tree, load_tree, set_keys
+
+__all__ = ["Tables", "read_recipe", "recipe_from", "write_recipe"]
+
+BUNDLED = Path(__file__).parent.parent / "recipes"
+Variants = Mapping[str, Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The variants that a recipe may name, handed in by the caller."""
+
+    heads: Mapping[str, Any]
+    losses: Variants
+    schedules: Variants
+    lr_schedules: Variants
+    optimizers: Variants
+    shared_layers: Variants
+    combiners: Variants
+    poolings: Variants
+    metrics: Mapping[str, Sequence[str]]  # by kind of label
+    reads: Mapping[str, int]  # way of reading → number of text columns
+
+
+def read_recipe(
+    source: str | Path,
+    tables: Tables,
+    *,
+    data: Path | None = None,
+    profile: str | None = None,
+    assignments: Sequence[str] = (),
+) -> Recipe:
+    """The recipe in a file, or the bundled one of that name, with the command line's changes."""
+    path = Path(source)
+    if not path.is_file() and (bundled := BUNDLED / f"{source}.yaml").is_file():
+        path = bundled
+    if not path.is_file():
+        names = [file.stem for file in BUNDLED.glob("*.yaml")]
+        raise RecipeError(f"{source}: no such recipe; give a YAML file, or a bundled name: {', '.join(names)}")
+    return recipe_from(set_keys(load_tree(path, profile), assignments), tables, data=data)
+
+
+def recipe_from(tree: Tree, tables: Tables, *, data: Path | None = None) -> Recipe:
+    """The recipe of a tree; raises one RecipeError with every mistake in it."""
+    mistakes: list[str] = []
+    recipe: Recipe | None = None
+    try:
+        recipe = Recipe.model_validate(tree.values)
+    except ValidationError as error:
+        mistakes += [shape_mistake(tree, dict(finding)) for finding in error.errors()]
+        recipe = without_mistakes(tree.values, error)
+    if recipe is not None:
+        found, recipe = check_choices(recipe, tree, tables)
+        mistakes += found
+        found, recipe = find_files(recipe, tree, data)
+        mistakes += found
+        mistakes += check_names(recipe, tree, tables)
+    if mistakes or recipe is None:
+        raise RecipeError(*dict.fromkeys(mistakes))
+    recipe._origins.update(
+        {path: str(origin) for path, origin in tree.origins.items() if origin.line or not origin.file}
+    )
+    return recipe
+
+
+def without_mistakes(values: dict[str, Any], error: ValidationError) -> Recipe | None:
+    """What is left of a recipe when the keys with mistakes are taken out, so that the other checks can go on."""
+    kept: dict[str, Any] = {
+        key: {name: dict(keys) if isinstance(keys, dict) else keys for name, keys in value.items()}
+        if key == "tasks" and isinstance(value, dict)
+        else value
+        for key, value in values.items()
+    }
+    for finding in error.errors():
+        location = finding["loc"]
+        if len(location) >= 3 and location[0] == "tasks" and finding["type"] != "missing":
+            kept["tasks"][location[1]].pop(location[2], None)
+        elif location and location[0] != "tasks":
+            kept.pop(str(location[0]), None)
+    try:
+        return Recipe.model_validate({"encoder": "?", **kept})
+    except ValidationError:
+        return None
+
+
+def shape_mistake(tree: Tree, finding: Mapping[str, Any]) -> str:
+    """One finding of the schema, as file:line: key: what."""
+    path: KeyPath = tuple(part for part in finding["loc"] if part != "options")
+    if finding["type"] == "extra_forbidden":
+        allowed = model_at(path[:-1]).model_fields
+        above = dotted(path[:-1])
+        return f"{tree.origin(path)}: {above}unknown key {str(path[-1])!r}; {did_you_mean(str(path[-1]), allowed)}"
+    if finding["type"] == "missing":
+        return f"{tree.origin(path[:-1])}: {dotted(path[:-1])}missing key {str(path[-1])!r}"
+    return f"{tree.origin(path)}: {dotted(path)}{explain(finding)}"
+
+
+def model_at(path: KeyPath) -> type[BaseModel]:
+    """The part of the schema whose keys stand at a path."""
+    if len(path) == 2 and path[0] == "tasks":
+        return Task
+    return Label if path and path[-1] == "label" else Recipe
+
+
+def dotted(path: KeyPath) -> str:
+    """tasks.similarity.loss: as the start of a message."""
+    return "".join(f".{part}" for part in path).removeprefix(".") + ": " if path else ""
+
+
+def check_choices(recipe: Recipe, tree: Tree, tables: Tables) -> tuple[list[str], Recipe]:
+    """Mistakes in the named variants and their options; the recipe with every option filled in."""
+    mistakes: list[str] = []
+
+    def settle(choice: Choice, variants: Variants, path: KeyPath) -> Choice:
+        where = tree.origin(path)
+        if choice.name not in variants:
+            mistakes.append(
+                f"{where}: {dotted(path)}unknown name {choice.name!r}; {did_you_mean(choice.name, variants)}"
+            )
+            return choice
+        options, found = complete_options(variants[choice.name], choice.options)
+        for mistake in found:
+            key = next((key for key in choice.options if f"{key!r}" in mistake or mistake.startswith(f".{key}:")), "")
+            line = tree.origin((*path, key))
+            mistakes.append(f"{line}: {dotted((*path, choice.name))[:-2]}{mistake}")
+        return choice.model_copy(update={"options": options})
+
+    tasks = {}
+    for name, task in recipe.tasks.items():
+        path: KeyPath = ("tasks", name)
+        changes: dict[str, Any] = {}
+        if task.head:
+            changes["head"] = settle(task.head, tables.heads, (*path, "head"))
+        if task.loss:
+            listed = isinstance(tree.values["tasks"][name].get("loss"), list)
+            changes["loss"] = tuple(
+                settle(loss, tables.losses, (*path, "loss", index) if listed else (*path, "loss"))
+                for index, loss in enumerate(task.loss)
+            )
+        tasks[name] = task.model_copy(update=changes)
+    shared = recipe.shared_layer
+    complete = recipe.model_copy(
+        update={
+            "tasks": tasks,
+            "schedule": settle(recipe.schedule, tables.schedules, ("schedule",)),
+            "lr_schedule": settle(recipe.lr_schedule, tables.lr_schedules, ("lr_schedule",)),
+            "optimizer": settle(recipe.optimizer, tables.optimizers, ("optimizer",)),
+            "shared_layer": settle(shared, tables.shared_layers, ("shared_layer",)) if shared else None,
+        }
+    )
+    return mistakes, complete
+
+
+def find_files(recipe: Recipe, tree: Tree, data: Path | None) -> tuple[list[str], Recipe]:
+    """The recipe with absolute paths: below --data, or beside the file that names them."""
+    mistakes: list[str] = []
+
+    def find(name: str, where: Origin, path: KeyPath) -> str:
+        beside = where.file.resolve().parent if where.file else Path.cwd()
+        for folder in ([data.resolve()] if data else []) + [beside]:
+            if (folder / name).is_file():
+                return str((folder / name).resolve())
+        looked = f"{data} and {beside}" if data else str(beside)
+        mistakes.append(f"{where}: {dotted(path)}no file {name!r} in {looked}")
+        return name
+
+    tasks = {}
+    for task_name, task in recipe.tasks.items():
+        changes = {}
+        for split in ("train", "dev", "test"):
+            path = ("tasks", task_name, split)
+            changes[split] = tuple(find(name, tree.origin(path), path) for name in getattr(task, split))
+        tasks[task_name] = task.model_copy(update=changes)
+    return mistakes, recipe.model_copy(update={"tasks": tasks})
+
+
+def check_names(recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
+    """Names that must be tasks, ways of reading that must fit the text columns, choices that exclude each other."""
+
+    def unknown(path: KeyPath, name: str, allowed: Sequence[str]) -> str:
+        return f"{tree.origin(path)}: {dotted(path)}unknown name {name!r}; {did_you_mean(name, allowed)}"
+
+    tasks = list(recipe.tasks)
+    for path, name, allowed in (
+        (("pooling",), recipe.pooling, list(tables.poolings)),
+        (("best_by",), recipe.best_by, ["mean", *tasks]),
+        (("schedule", "combine"), recipe.schedule.options.get("combine", "sum"), list(tables.combiners)),
+    ):
+        if name not in allowed:
+            yield unknown(path, name, allowed)
+    for key, special in (("order", ()), ("weights", ()), ("epoch", ("longest", "shortest"))):
+        value = recipe.schedule.options.get(key) or ()
+        for name in [value] if isinstance(value, str) else value:
+            if name not in (*tasks, *special):
+                yield unknown(("schedule", key), name, [*tasks, *special])
+    order = recipe.schedule.options.get("order") or tasks
+    for name in tasks:
+        if name not in order:
+            yield f"{tree.origin(('schedule', 'order'))}: schedule.order: leaves out the task {name!r}"
+    if recipe.steps and recipe.schedule.name == "sequential":
+        yield f"{tree.origin(('steps',))}: steps: sequential trains each task for its epochs; give epochs"
+    for name, task in recipe.tasks.items():
+        yield from check_task(name, task, recipe, tree, tables)
+
+
+def check_task(name: str, task: Task, recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
+    """What one task says that cannot be meant, as far as it shows without its data."""
+    path: KeyPath = ("tasks", name)
+    if len(task.text) not in (1, 2):
+        where = f"{tree.origin((*path, 'text'))}: {dotted((*path, 'text'))}"
+        yield f"{where}expected one column, or two for a pair, found {len(task.text)}"
+        return
+    if task.head and task.head.name in tables.heads:
+        head = tables.heads[task.head.name]
+        where = f"{tree.origin((*path, 'head'))}: {dotted((*path, 'head'))}"
+        needed = tables.reads[head.reads]
+        if needed != len(task.text):
+            kind = "one text" if needed == 1 else "two texts"
+            fitting = [
+                other for other, variant in tables.heads.items() if tables.reads[variant.reads] == len(task.text)
+            ]
+            yield f"{where}{task.head.name} reads {kind}, the task has {len(task.text)}; fitting: {', '.join(fitting)}"
+        if recipe.shared_layer and not head.after_shared_layer:
+            yield f"{where}{task.head.name} compares embeddings and cannot stand behind a shared_layer; drop one"
+    metrics = {metric for metrics in tables.metrics.values() for metric in metrics}
+    if task.metric and task.metric not in metrics:
+        where = f"{tree.origin((*path, 'metric'))}: {dotted((*path, 'metric'))}"
+        yield f"{where}unknown name {task.metric!r}; {did_you_mean(task.metric, metrics)}"
+
+
+def write_recipe(recipe: Recipe, path: Path) -> None:
+    """The complete recipe, with no default left out, as YAML."""
+    yaml = YAML()
+    yaml.default_flow_style = False
+    with path.open("w", encoding="utf-8") as file:
+        yaml.dump(recipe.model_dump(mode="json"), file)

@@ -1,0 +1,169 @@
+"""A recipe file as a tree of plain values that remembers where each of them was written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from plait.errors import RecipeError, did_you_mean
+
+__all__ = ["KeyPath", "Origin", "Tree", "load_tree", "set_keys"]
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The file and line of a value; no file for what came from the command line or from Python."""
+
+    file: Path | None
+    line: int
+    shown: str  # how a message names the file
+
+    def __str__(self) -> str:
+        return f"{self.shown}:{self.line}" if self.line else self.shown
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Plain values, and the origin of each by its path."""
+
+    values: dict[str, Any]
+    origins: dict[KeyPath, Origin] = field(default_factory=dict)
+
+    def origin(self, path: KeyPath) -> Origin:
+        """Where the value at a path was written, or the nearest value above it."""
+        for end in range(len(path), -1, -1):
+            if path[:end] in self.origins:
+                return self.origins[path[:end]]
+        return Origin(None, 0, "recipe")
+
+
+def load_tree(path: Path, profile: str | None = None, behind: tuple[Path, ...] = ()) -> Tree:
+    """The file's tree laid over the one it `extends`, and the chosen profile over both."""
+    own = read_yaml(path)
+    tree = Tree({}, {(): Origin(path, 0, str(path))})
+    if (parent := own.values.pop("extends", None)) is not None:
+        where = own.origin(("extends",))
+        if not isinstance(parent, str) or not (target := path.parent / parent).is_file():
+            raise RecipeError(f"{where}: extends: expected the path of a recipe, found {parent!r}")
+        if target.resolve() in (*behind, path):
+            raise RecipeError(f"{where}: extends: {parent} leads back to itself")
+        tree = load_tree(target.resolve(), behind=(*behind, path))
+    tree = lay_over(tree, own)
+    return use_profile(tree, profile) if not behind else tree
+
+
+def use_profile(tree: Tree, profile: str | None) -> Tree:
+    """The tree with the profile's keys over its own, and without the profiles."""
+    values = dict(tree.values)
+    profiles = values.pop("profiles", {})
+    if not isinstance(profiles, Mapping) or not all(isinstance(keys, Mapping) for keys in profiles.values()):
+        raise RecipeError(f"{tree.origin(('profiles',))}: profiles: expected names, each with its own keys")
+    if profile is None:
+        return Tree(values, tree.origins)
+    if profile not in profiles:
+        where = tree.origin(("profiles",))
+        raise RecipeError(f"{where}: no profile {profile!r}; {did_you_mean(profile, profiles)}")
+    start = ("profiles", profile)
+    origins = {path[2:]: origin for path, origin in tree.origins.items() if path[:2] == start and len(path) > 2}
+    return lay_over(Tree(values, tree.origins), Tree(dict(profiles[profile]), origins))
+
+
+def lay_over(below: Tree, above: Tree) -> Tree:
+    """Keys above win; tasks merge by name and then by key, profiles by name."""
+    values = dict(below.values)
+    origins = dict(below.origins)
+    for key, value in above.values.items():
+        old = values.get(key)
+        if key in ("tasks", "profiles") and isinstance(old, Mapping) and isinstance(value, Mapping):
+            merged = dict(old)
+            for name, keys in value.items():
+                both = key == "tasks" and isinstance(keys, Mapping) and isinstance(old.get(name), Mapping)
+                merged[name] = {**old[name], **keys} if both else keys
+            values[key] = merged
+        else:
+            values[key] = value
+            origins = {path: origin for path, origin in origins.items() if path[:1] != (key,)}
+    return Tree(values, {**origins, **above.origins})
+
+
+def set_keys(tree: Tree, assignments: Sequence[str]) -> Tree:
+    """The tree with each `tasks.sentiment.head=linear` of the command line put in."""
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        origin = Origin(None, 0, f"--set {assignment}")
+        if not equals or not name.strip():
+            raise RecipeError(f"{origin}: expected key=value, such as lr=1e-4 or tasks.sentiment.head=linear")
+        try:
+            value = plain(YAML(typ="rt").load(text)) if text.strip() else None
+        except YAMLError as error:
+            raise RecipeError(f"{origin}: the value is not YAML: {str(error).splitlines()[0]}") from None
+        path = tuple(name.strip().split("."))
+        origins = {old: where for old, where in tree.origins.items() if old[: len(path)] != path}
+        tree = Tree(put(tree.values, path, value, origin), {**origins, path: origin})
+    return tree
+
+
+def put(values: Mapping[str, Any], path: Sequence[str], value: object, origin: Origin) -> dict[str, Any]:
+    """A copy of nested mappings with one value replaced; `head: linear` opens where a path goes below it."""
+    key, rest = path[0], path[1:]
+    if not rest:
+        return {**values, key: value}
+    inner = values.get(key, {})
+    if isinstance(inner, str):
+        inner = {"name": inner} if key != "label" else {"column": inner}
+    if not isinstance(inner, Mapping):
+        raise RecipeError(f"{origin}: {key!r} holds {inner!r} and has no keys below it")
+    return {**values, key: put(inner, rest, value, origin)}
+
+
+def read_yaml(path: Path) -> Tree:
+    """One file as plain values with the line of each."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}: is not UTF-8 text (byte {error.start})") from None
+    try:
+        document = YAML(typ="rt").load(text)
+    except MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        problem = str(error.problem or error.context or "is not YAML").splitlines()[0]
+        raise RecipeError(f"{path}{line}: {problem}") from None
+    except YAMLError as error:
+        raise RecipeError(f"{path}: is not YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(document, CommentedMap):
+        raise RecipeError(f"{path}:1: expected keys such as encoder and tasks, found {type(document).__name__}")
+    origins: dict[KeyPath, Origin] = {(): Origin(path, 0, str(path))}
+    note_lines(document, (), path, origins)
+    return Tree(plain(document), origins)
+
+
+def note_lines(node: object, path: KeyPath, file: Path, origins: dict[KeyPath, Origin]) -> None:
+    """Write down the line of every key and list item below a node."""
+    if isinstance(node, CommentedMap):
+        for key, value in node.items():
+            origins[(*path, str(key))] = Origin(file, node.lc.key(key)[0] + 1, str(file))
+            note_lines(value, (*path, str(key)), file, origins)
+    elif isinstance(node, CommentedSeq):
+        for index, value in enumerate(node):
+            origins[(*path, index)] = Origin(file, node.lc.item(index)[0] + 1, str(file))
+            note_lines(value, (*path, index), file, origins)
+
+
+def plain(node: object) -> Any:
+    """ruamel's own number, text and container types as Python's."""
+    if isinstance(node, Mapping):
+        return {key if isinstance(key, bool | int | float) else str(key): plain(value) for key, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [plain(value) for value in node]
+    for kind in (bool, int, float, str):
+        if isinstance(node, kind):
+            return kind(node)
+    return None if node is None else str(node)

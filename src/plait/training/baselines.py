@@ -1,0 +1,160 @@
+"""What a result must beat: no model at all, the encoder as it came, and heads on a frozen encoder.
+
+n examples, D width.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plait.data.batch import views_of
+from plait.errors import RecipeError
+from plait.evaluation.metrics import METRICS
+from plait.model.decode import Decoded, decode
+from plait.model.model import Model
+from plait.model.run import embed_views
+from plait.training.settle import Settled, TaskData
+from plait.training.trainer import Trainer, model_for
+from plait.training.watch import Watcher
+
+__all__ = ["FROZEN", "FROZEN_LR", "FROZEN_TIMES", "MAJORITY", "ZERO_SHOT", "measure_baselines"]
+
+MAJORITY, ZERO_SHOT, FROZEN = "majority or mean", "zero-shot cosine", "frozen encoder"
+FROZEN_LR = 1e-3  # the papers' rate for a frozen encoder
+FROZEN_TIMES = 10  # as many epochs as the recipe: on stored embeddings an epoch costs next to nothing
+THRESHOLD_ROWS = 2000  # training rows that place the zero-shot threshold
+
+Table = dict[str, dict[str, float]]  # baseline → task → the task's metric
+Views = Mapping[str, Tensor]  # view → embeddings (n, D)
+
+
+def measure_baselines(settled: Settled, watcher: Watcher) -> dict[str, Table]:
+    """Every baseline on dev and test, by the metric of each task."""
+    recipe = settled.recipe
+    longer = {
+        "epochs": recipe.epochs and FROZEN_TIMES * recipe.epochs,
+        "steps": recipe.steps and FROZEN_TIMES * recipe.steps,
+    }
+    changes = {"train_encoder": False, "lr": FROZEN_LR, "head_lr": FROZEN_LR, **longer}
+    frozen = replace(settled, recipe=recipe.model_copy(update=changes))
+    try:
+        trainer: Trainer | None = Trainer(frozen, watcher)
+    except RecipeError:  # no head has weights, so there is nothing to train
+        trainer = None
+    model = trainer.model if trainer else model_for(frozen)
+    views = {
+        split: embed_split(model, settled, split, watcher)
+        for split in ("dev", "test")
+        if any(split in task.splits for task in settled.tasks.values())
+    }
+    if trainer:
+        train_heads(trainer, views.get("dev", {}), watcher)
+    return {split: split_table(model, settled, split, views[split]) for split in views}
+
+
+def embed_split(model: Model, settled: Settled, split: str, watcher: Watcher) -> dict[str, Views]:
+    """Every view that a head or the zero-shot cosine reads, encoded once."""
+    tasks = {name: task for name, task in settled.tasks.items() if split in task.splits}
+    watcher.begin(f"encoding {split} for the baselines", sum(len(task.splits[split]) for task in tasks.values()))
+    embedded: dict[str, Views] = {}
+    for name, task in tasks.items():
+        examples = task.splits[split]
+        embedded[name] = embed_views(model, examples.texts, all_views(task), task.spec.max_length)
+        watcher.advance(len(examples))
+    watcher.end()
+    return embedded
+
+
+def all_views(task: TaskData) -> tuple[str, ...]:
+    """The views of the head, and both texts apart for the zero-shot cosine."""
+    return views_of([task.spec.reads, "apart"] if len(task.spec.text) == 2 else [task.spec.reads])
+
+
+def train_heads(trainer: Trainer, dev: Mapping[str, Views], watcher: Watcher) -> None:
+    """Train the heads and leave them as they were at the epoch with the best dev score."""
+    best: tuple[float, dict[str, Tensor]] | None = None
+    step = 0
+    watcher.begin("training heads on the frozen encoder", trainer.steps)
+    for epoch in range(len(trainer.plan.epochs)):
+        for planned in trainer.plan.epoch_plan(epoch):
+            if step == trainer.steps:
+                break
+            trainer.step(step, planned)
+            step += 1
+            watcher.advance()
+        scores = {name: head_score(trainer.model, trainer.settled.tasks[name], "dev", dev[name]) for name in dev}
+        best_by = trainer.recipe.best_by
+        score = scores.get(best_by, float(np.mean(list(scores.values()))) if scores else 0.0)
+        if best is None or score > best[0]:
+            best = score, {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+    watcher.end()
+    if best and dev:
+        trainer.model.load_state_dict(best[1])
+
+
+def split_table(model: Model, settled: Settled, split: str, views: Mapping[str, Views]) -> Table:
+    """The baselines on one split."""
+    table: Table = {MAJORITY: {}, ZERO_SHOT: {}, FROZEN: {}}
+    for name, embedded in views.items():
+        task = settled.tasks[name]
+        table[MAJORITY][name] = constant_score(task, split)
+        if len(task.spec.text) == 2:
+            table[ZERO_SHOT][name] = cosine_score(model, task, split, embedded)
+        table[FROZEN][name] = head_score(model, task, split, embedded)
+    return {baseline: scores for baseline, scores in table.items() if scores}
+
+
+def head_score(model: Model, task: TaskData, split: str, views: Views) -> float:
+    """The score of a head on stored embeddings."""
+    model.eval()
+    with torch.inference_mode():
+        outputs = model.outputs(task.spec.name, [views[view].to(model.device) for view in task.spec.views])
+    return measure(task, split, decode(outputs.float().cpu().numpy(), task.spec))
+
+
+def constant_score(task: TaskData, split: str) -> float:
+    """The commonest class of the training data, or the mean of its scores, for every example."""
+    labels, train, rows = task.spec.labels, task.train.labels, len(task.splits[split])
+    if labels.kind == "score":
+        return measure(task, split, Decoded(np.full(rows, train.mean()), None))
+    shares = np.bincount(train, minlength=len(labels.names)) / len(train)
+    return measure(task, split, Decoded(np.full(rows, shares.argmax()), np.tile(shares, (rows, 1))))
+
+
+def cosine_score(model: Model, task: TaskData, split: str, views: Views) -> float:
+    """The cosine of the two texts under the encoder as it came, without any training but a threshold from train."""
+    cosines_n = pair_cosines(views)
+    if task.spec.labels.kind == "score":
+        return measure(task, split, Decoded(cosines_n, None))
+    every = max(1, len(task.train) // THRESHOLD_ROWS)
+    train = task.train.chosen(range(0, len(task.train), every))
+    known_n = pair_cosines(embed_views(model, train.texts, ("first", "second"), task.spec.max_length))
+    if task.spec.labels.kind == "yes_no":
+        yes_n = (1 + cosines_n) / 2
+        said_n = (cosines_n >= best_threshold(known_n, train.labels)).astype(np.int64)
+        return measure(task, split, Decoded(said_n, np.stack([1 - yes_n, yes_n], axis=1)))
+    classes = range(len(task.spec.labels.names))
+    means_C = np.array([known_n[train.labels == c].mean() if (train.labels == c).any() else np.inf for c in classes])
+    nearness_nC = np.exp(-np.abs(cosines_n[:, None] - means_C[None, :]))
+    return measure(task, split, Decoded(nearness_nC.argmax(axis=1), nearness_nC))
+
+
+def pair_cosines(views: Views) -> np.ndarray:
+    """The cosine (n,) of each pair's embeddings."""
+    return torch.nn.functional.cosine_similarity(views["first"], views["second"], dim=-1).double().numpy()
+
+
+def best_threshold(cosines_n: np.ndarray, labels_n: np.ndarray) -> float:
+    """The cosine from which saying yes is right most often."""
+    order = np.argsort(-cosines_n, kind="stable")
+    gain = np.concatenate([[0], np.cumsum(np.where(labels_n[order] == 1, 1, -1))])
+    best = int(gain.argmax())
+    return float(cosines_n[order[best - 1]]) if best else float("inf")
+
+
+def measure(task: TaskData, split: str, decoded: Decoded) -> float:
+    """The task's own metric."""
+    return METRICS[task.spec.labels.kind][task.spec.metric](task.splits[split].labels, decoded)

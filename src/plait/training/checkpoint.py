@@ -1,0 +1,55 @@
+"""Where a run stands: weights, optimizer, position and best score, in a folder that appears whole. No pickle."""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from plait.model.files import whole_folder
+from plait.model.model import Model
+from plait.model.save import write_json
+from plait.training.optimizer import load_state, state_tensors
+
+__all__ = ["Position", "load_checkpoint", "newest_checkpoint", "save_checkpoint"]
+
+
+@dataclass
+class Position:
+    """How far a run has come."""
+
+    stage: int = 0
+    epoch: int = 0  # the one that the next step belongs to
+    step_in_epoch: int = 0
+    step: int = 0  # steps done
+    best_step: int | None = None
+    best_score: float | None = None
+    patience: int = 0  # evaluations since the best
+    stopped_early: bool = False
+
+
+def save_checkpoint(folder: Path, model: Model, optimizer: torch.optim.Optimizer, position: Position) -> None:
+    """Write a checkpoint, then remove the older ones."""
+    target = folder / f"step-{position.step:08d}"
+    with whole_folder(target) as place:
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+        save_file(tensors, place / "weights.safetensors")
+        save_file(state_tensors(model, optimizer), place / "optimizer.safetensors")
+        write_json(place / "position.json", asdict(position))
+    for old in folder.glob("step-*"):
+        if old != target:
+            shutil.rmtree(old)
+
+
+def newest_checkpoint(folder: Path) -> Path | None:
+    """The checkpoint to go on from; none before the first was written."""
+    return max(folder.glob("step-*"), default=None)
+
+
+def load_checkpoint(place: Path, model: Model, optimizer: torch.optim.Optimizer) -> Position:
+    """Put everything back as it was."""
+    model.load_state_dict(load_file(place / "weights.safetensors"))
+    load_state(model, optimizer, load_file(place / "optimizer.safetensors"))
+    return Position(**json.loads((place / "position.json").read_text(encoding="utf-8")))

@@ -1,0 +1,285 @@
+"""A run from its recipe to its best model, and on from where it stopped."""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+
+from plait.errors import RunError
+from plait.evaluation.evaluate import Scores, mean_score, score_task
+from plait.model.about import About, portable, read_about
+from plait.model.files import whole_file
+from plait.model.model import Model
+from plait.model.save import save_model, write_json
+from plait.recipe.read import read_recipe, recipe_from
+from plait.recipe.schema import Recipe
+from plait.recipe.tree import Tree
+from plait.training.baselines import measure_baselines
+from plait.training.checkpoint import Position, load_checkpoint, newest_checkpoint, save_checkpoint
+from plait.training.run import Run
+from plait.training.settle import Settled, settle
+from plait.training.tables import TABLES
+from plait.training.trainer import Trainer, encoder_config
+from plait.training.watch import Silent, Watcher
+
+__all__ = ["Result", "Stopped", "resume", "train"]
+
+TRAIN_SAMPLE = 500  # training rows a task that an evaluation looks at, at most as many as dev has
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    run: Path
+    model: Path  # the best model's directory
+    scores: dict[str, Any]  # task → metric → value, of the best model on dev
+    baselines: dict[str, Any]  # split → baseline → task → value
+    best_step: int
+    steps: int
+    seconds: float
+
+
+class Stopped(Exception):
+    """The run was asked to stop, and did so after a checkpoint."""
+
+
+def train(
+    recipe: str | Path | Mapping[str, Any] | Recipe,
+    out: str | Path,
+    *,
+    data: str | Path | None = None,
+    profile: str | None = None,
+    assignments: Sequence[str] = (),
+    baselines: bool = True,
+    watcher: Watcher | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Train a recipe into a new run directory.
+
+    The recipe is a YAML file, a bundled name such as "starter", the same keys in a mapping, or a Recipe. `data` is a
+    folder that its files are looked for in, `assignments` are changes such as "lr=1e-4".
+    """
+    settled = settle_recipe(as_recipe(recipe, data, profile, assignments))
+    run = Run(Path(out))
+    run.create(settled)
+    return work(run, settled, baselines, watcher or Silent(), stop)
+
+
+def resume(
+    folder: str | Path,
+    *,
+    recipe: str | Path | None = None,
+    data: str | Path | None = None,
+    profile: str | None = None,
+    assignments: Sequence[str] = (),
+    baselines: bool = True,
+    watcher: Watcher | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Go on with a run; its end has the same bits as if it had never stopped."""
+    run = Run(Path(folder))
+    begun = run.begun()
+    if run.result.is_file():
+        raise RunError(f"{run.folder}: is finished; its model is {run.best}")
+    settled = settle_recipe(as_recipe(recipe or run.recipe, data, profile, assignments))
+    run.check_same(settled)
+    torch.set_num_threads(begun["threads"])  # another number of threads adds in another order
+    return work(run, settled, baselines, watcher or Silent(), stop)
+
+
+def as_recipe(
+    source: str | Path | Mapping[str, Any] | Recipe,
+    data: str | Path | None,
+    profile: str | None,
+    assignments: Sequence[str],
+) -> Recipe:
+    """The recipe that is meant."""
+    folder = Path(data) if data else None
+    if isinstance(source, Recipe):
+        source = source.model_dump(mode="json")
+    if isinstance(source, Mapping):
+        return recipe_from(Tree(dict(source)), TABLES, data=folder)
+    return read_recipe(source, TABLES, data=folder, profile=profile, assignments=assignments)
+
+
+def settle_recipe(recipe: Recipe) -> Settled:
+    """The recipe with its data read."""
+    config = encoder_config(recipe.encoder)
+    settled = settle(recipe, config.limit)
+    normalise = config.normalise if recipe.normalise is None else recipe.normalise
+    return Settled(settled.recipe.model_copy(update={"normalise": normalise}), settled.tasks, settled.fingerprints)
+
+
+def work(run: Run, settled: Settled, baselines: bool, watcher: Watcher, stop: Callable[[], bool]) -> Result:
+    """Everything that a run does, from wherever it is."""
+    with run.locked():
+        started = time.monotonic()
+        measured = find_baselines(run, settled, watcher) if baselines else {}
+        trainer = Trainer(settled, watcher)
+        position = Position()
+        if (checkpoint := newest_checkpoint(run.checkpoints)) is not None:
+            position = load_checkpoint(checkpoint, trainer.model, trainer.optimizer)
+            watcher.note(f"going on after step {position.step:,} of {trainer.steps:,}")
+        run.cut_metrics(position.step)
+        with run.metrics.open("a", encoding="utf-8") as metrics:
+            Loop(run, trainer, position, metrics, measured, watcher, stop).go()
+        return finish(run, trainer, position, measured, time.monotonic() - started)
+
+
+def find_baselines(run: Run, settled: Settled, watcher: Watcher) -> dict[str, Any]:
+    """The baselines, measured once a run."""
+    if not run.baselines.is_file():
+        measured = measure_baselines(settled, watcher)
+        with whole_file(run.baselines) as aside:
+            write_json(aside, measured)
+    found: dict[str, Any] = json.loads(run.baselines.read_text(encoding="utf-8"))
+    return found
+
+
+class Loop:
+    """The steps of a run, its evaluations and checkpoints."""
+
+    def __init__(
+        self,
+        run: Run,
+        trainer: Trainer,
+        position: Position,
+        metrics: TextIO,
+        baselines: dict[str, Any],
+        watcher: Watcher,
+        stop: Callable[[], bool],
+    ) -> None:
+        self.run = run
+        self.trainer = trainer
+        self.position = position
+        self.metrics = metrics
+        self.baselines = baselines
+        self.watcher = watcher
+        self.stop = stop
+
+    def go(self) -> None:
+        """Train until the plan, the steps or the patience is at its end."""
+        position, trainer = self.position, self.trainer
+        self.watcher.begin("training", trainer.steps, position.step)
+        while position.step < trainer.steps and not position.stopped_early:
+            epoch = trainer.plan.epochs[position.epoch]
+            for planned in islice(trainer.plan.epoch_plan(position.epoch), position.step_in_epoch, None):
+                losses = trainer.step(position.step, planned)
+                position.step += 1
+                position.step_in_epoch += 1
+                ends = position.step_in_epoch == len(epoch) or position.step == trainer.steps
+                self.record("train", epoch=position.epoch, loss=losses)
+                examples = sum(len(rows) for _, rows in planned)
+                self.watcher.advance(examples=examples, loss=losses, epoch=position.epoch)
+                self.after_step(ends)
+                if ends or position.stopped_early:
+                    break
+        self.watcher.end()
+
+    def after_step(self, epoch_ends: bool) -> None:
+        """Evaluate and save where it is due."""
+        position, recipe = self.position, self.trainer.recipe
+        if epoch_ends or (recipe.evaluate_every != "epoch" and position.step % recipe.evaluate_every == 0):
+            self.evaluate()
+        if epoch_ends:
+            position.epoch += 1
+            position.step_in_epoch = 0
+        due = epoch_ends if recipe.checkpoint_every == "epoch" else position.step % recipe.checkpoint_every == 0
+        stopping = self.stop()
+        if due or stopping:
+            self.metrics.flush()
+            os.fsync(self.metrics.fileno())
+            save_checkpoint(self.run.checkpoints, self.trainer.model, self.trainer.optimizer, position)
+        if stopping:
+            raise Stopped(f"stopped after step {position.step:,}; plait train --resume {self.run.folder} goes on")
+
+    def evaluate(self) -> None:
+        """Score train and dev, keep the model if it is the best so far."""
+        position, recipe = self.position, self.trainer.recipe
+        scores = self.score("dev")
+        mean = mean_score(scores) if scores else None
+        record = self.record(
+            "scores",
+            epoch=position.epoch,
+            dev={name: task.values for name, task in scores.items()},
+            per_class={name: task.per_class for name, task in scores.items() if task.per_class},
+            train={name: task.values for name, task in self.score("train").items()},
+            mean=mean,
+        )
+        judged = scores[recipe.best_by].value if recipe.best_by in scores else mean
+        better = judged is None or position.best_score is None or judged > position.best_score
+        if better:
+            position.best_step, position.best_score, position.patience = position.step, judged, 0
+            save_model(self.trainer.model, self.run.best, self.about(scores))
+        else:
+            position.patience += 1
+            position.stopped_early = recipe.early_stopping is not None and position.patience >= recipe.early_stopping
+        self.watcher.scores(
+            {**record, "best": better, "metrics": {n: s.metric for n, s in self.trainer.settled.specs.items()}}
+        )
+        if position.stopped_early:
+            self.watcher.note(f"no better score in {position.patience} evaluations: stopping early")
+
+    def score(self, split: str) -> dict[str, Scores]:
+        """The scores of the tasks that have dev data, on dev or on a sample of train."""
+        scores = {}
+        for name, task in self.trainer.settled.tasks.items():
+            if "dev" not in task.splits:
+                continue
+            examples = task.splits[split]
+            if split == "train":
+                examples = examples.chosen(range(min(TRAIN_SAMPLE, len(examples), len(task.splits["dev"]))))
+            scores[name] = score_task(self.trainer.model, name, examples)
+        return scores
+
+    def about(self, scores: Mapping[str, Scores]) -> About:
+        """What the model directory tells of its making."""
+        return About(
+            recipe=portable(self.trainer.recipe.model_dump(mode="json")),
+            data=self.trainer.settled.fingerprints,
+            scores={name: task.values for name, task in scores.items()},
+            baselines=self.baselines,
+            step=self.position.step,
+        )
+
+    def record(self, kind: str, **facts: Any) -> dict[str, Any]:
+        """A line of metrics.jsonl."""
+        line = {"kind": kind, "step": self.position.step, **facts}
+        self.metrics.write(json.dumps(line) + "\n")
+        return line
+
+
+def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, Any], seconds: float) -> Result:
+    """Write the result, and drop the checkpoint that nobody needs any more."""
+    about = read_about(run.best)
+    result = {
+        "best_step": position.best_step,
+        "steps": position.step,
+        "seconds": seconds,
+        "threads": torch.get_num_threads(),
+        "scores": about["scores"],
+        "baselines": baselines,
+        "last_weights_sha256": weights_digest(trainer.model),
+    }
+    with whole_file(run.result) as aside:
+        write_json(aside, result)
+    shutil.rmtree(run.checkpoints, ignore_errors=True)
+    return Result(run.folder, run.best, about["scores"], baselines, position.best_step or 0, position.step, seconds)
+
+
+def weights_digest(model: Model) -> str:
+    """The sha256 of all weights: two runs with equal digests end with the same bits."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,66 @@
+"""AdamW, and its state as named tensors."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from plait.model.model import Model
+
+__all__ = ["OPTIMIZERS", "load_state", "make_optimizer", "set_lr", "state_tensors"]
+
+
+def adamw(
+    groups: list[dict[str, object]], *, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8
+) -> torch.optim.Optimizer:
+    """Bias-corrected Adam with decoupled weight decay (Loshchilov 2019), all weights in one fused pass."""
+    return torch.optim.AdamW(groups, betas=(beta1, beta2), eps=eps, fused=True)
+
+
+OPTIMIZERS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {"adamw": adamw}
+
+
+def make_optimizer(
+    model: Model, name: str, options: Mapping[str, float], *, lr: float, head_lr: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """The optimizer of the weights that are trained: no decay on biases and layer norms, heads at their own rate."""
+    groups: list[dict[str, object]] = []
+    for is_encoder, rate in ((True, lr), (False, head_lr)):
+        for decays in (True, False):
+            parameters = [
+                parameter
+                for key, parameter in model.named_parameters()
+                if parameter.requires_grad
+                and key.startswith("encoder.") == is_encoder
+                and (parameter.ndim > 1) == decays
+            ]
+            if parameters:
+                decay = weight_decay if decays else 0.0
+                groups.append({"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay})
+    return OPTIMIZERS[name](groups, **options)
+
+
+def set_lr(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    """Every group at this share of its own rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = group["base_lr"] * factor
+
+
+def state_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's state, each tensor named by its weight and its role."""
+    return {
+        f"{name}/{role}": value.detach().cpu().contiguous()
+        for name, parameter in model.named_parameters()
+        for role, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def load_state(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put a saved state back."""
+    parameters = dict(model.named_parameters())
+    for key, value in tensors.items():
+        name, role = key.rsplit("/", 1)
+        place = (
+            torch.device("cpu") if role == "step" and parameters[name].device.type == "cpu" else parameters[name].device
+        )
+        optimizer.state[parameters[name]][role] = value.to(place)

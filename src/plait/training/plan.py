@@ -1,0 +1,130 @@
+"""What a recipe would train, before it does: rows, labels, steps, repeats, memory and time."""
+
+import resource
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from plait.data.batch import tokenize_views
+from plait.schedules import Plan
+from plait.training.settle import TaskData
+from plait.training.trainer import Trainer
+
+__all__ = ["TaskFacts", "Trial", "task_facts", "try_steps"]
+
+TRIED = 3  # steps of a trial
+INFERENCE = 0.35  # of the time that training takes for the same tokens
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What would be trained of one task."""
+
+    task: str
+    rows: dict[str, int]  # by split
+    kind: str
+    labels: str  # classes or range
+    commonest: float | None  # share of the commonest class in train
+    tokens_median: float
+    tokens_95: float
+    truncated: int  # inputs that are cut
+    inputs: int
+    steps_per_epoch: float
+    samples_per_epoch: float
+    seen: float  # times that each row is seen in the whole run
+    head: str
+    loss: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a few real steps cost, and what the run would."""
+
+    peak_memory: int  # bytes
+    seconds_per_step: float
+    seconds: float  # of the whole run, evaluation and baselines included
+
+
+def task_facts(trainer: Trainer) -> list[TaskFacts]:
+    """The facts of every task."""
+    drawn = drawn_rows(trainer.plan, trainer.steps)
+    epochs = max(1, len(trainer.plan.epochs))
+    facts = []
+    for name, task in trainer.settled.tasks.items():
+        tables = trainer.tokens[name].values()
+        lengths = np.concatenate([table.lengths for table in tables])
+        labels = task.spec.labels
+        counts = None if labels.kind == "score" else np.bincount(task.train.labels)
+        batches, rows = drawn[name]
+        facts.append(
+            TaskFacts(
+                task=name,
+                rows={split: len(examples) for split, examples in task.splits.items()},
+                kind=labels.kind,
+                labels=labels.describe(),
+                commonest=None if counts is None else float(counts.max() / counts.sum()),
+                tokens_median=float(np.median(lengths)),
+                tokens_95=float(np.percentile(lengths, 95)),
+                truncated=sum(table.truncated for table in tables),
+                inputs=len(lengths),
+                steps_per_epoch=batches / epochs,
+                samples_per_epoch=rows / epochs,
+                seen=rows / len(task.train),
+                head=task.spec.head,
+                loss=", ".join(loss.name for loss in task.settings.loss or ()),
+            )
+        )
+    return facts
+
+
+def drawn_rows(plan: Plan, steps: int) -> dict[str, tuple[int, int]]:
+    """How many batches and rows of each task a run of so many steps draws."""
+    drawn = dict.fromkeys(plan.tasks, (0, 0))
+    done = 0
+    for epoch in range(len(plan.epochs)):
+        for planned in plan.epoch_plan(epoch):
+            if done == steps:
+                return drawn
+            done += 1
+            for task, rows in planned:
+                batches, total = drawn[task]
+                drawn[task] = batches + 1, total + len(rows)
+    return drawn
+
+
+def try_steps(trainer: Trainer, *, baselines: bool = True) -> Trial:
+    """Train a few steps, the heaviest of the first epoch among them; the trainer's weights are spent afterwards."""
+    planned = list(trainer.plan.epoch_plan(0))
+    tokens = [sum(int(trainer.plan.tasks[task].lengths[list(rows)].sum()) for task, rows in step) for step in planned]
+    heaviest = int(np.argmax(tokens))
+    typical = np.argsort(np.abs(np.array(tokens) - np.mean(tokens)))[: TRIED - 1].tolist()
+    trainer.step(0, planned[heaviest])
+    started = time.perf_counter()
+    for number, index in enumerate(typical, start=1):
+        trainer.step(number, planned[index])
+    per_token = (time.perf_counter() - started) / max(1, sum(tokens[index] for index in typical))
+    seconds = per_token * float(np.mean(tokens)) * trainer.steps
+    scored = sum(split_tokens(trainer, task, "dev") for task in trainer.settled.tasks.values())
+    seconds += INFERENCE * per_token * scored * len(trainer.plan.epochs)
+    if baselines:
+        trained = sum(int(rows.lengths.sum()) for rows in trainer.plan.tasks.values())
+        seconds += INFERENCE * per_token * (trained + 2 * scored)
+    return Trial(peak_memory(), per_token * float(np.mean(tokens)), seconds)
+
+
+def split_tokens(trainer: Trainer, task: TaskData, split: str) -> int:
+    """All tokens that an evaluation on a split encodes."""
+    if split not in task.splits:
+        return 0
+    views = tokenize_views(
+        trainer.model.text.tokenizer, task.splits[split].texts, task.spec.views, task.spec.max_length
+    )
+    return sum(len(table.ids) for table in views.values())
+
+
+def peak_memory() -> int:
+    """The most memory that this process has used so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

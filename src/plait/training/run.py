@@ -1,0 +1,117 @@
+"""The directory of a run: made whole, used by one process at a time, gone on with only as it was begun."""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import plait
+from plait.errors import RunError
+from plait.model.files import whole_folder
+from plait.model.save import write_json
+from plait.recipe.read import write_recipe
+from plait.training.settle import Settled
+
+__all__ = ["Run", "differences"]
+
+
+class Run:
+    """Names and contents of a run directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.recipe = folder / "recipe.yaml"
+        self.facts = folder / "run.json"
+        self.metrics = folder / "metrics.jsonl"
+        self.baselines = folder / "baselines.json"
+        self.checkpoints = folder / "checkpoints"
+        self.best = folder / "best"
+        self.result = folder / "result.json"
+
+    def create(self, settled: Settled) -> None:
+        """Make the directory; refuses where one is already."""
+        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+            what = "already holds a run" if self.recipe.is_file() else "is not empty"
+            raise RunError(
+                f"{self.folder}: {what}; go on with it by plait train --resume {self.folder}, or choose another --out"
+            )
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with whole_folder(self.folder) as place:
+            write_recipe(settled.recipe, place / "recipe.yaml")
+            write_json(
+                place / "run.json",
+                {
+                    "plait": plait.__version__,
+                    "torch": torch.__version__,
+                    "threads": torch.get_num_threads(),
+                    "recipe": settled.recipe.model_dump(mode="json"),
+                    "data": settled.fingerprints,
+                },
+            )
+
+    def begun(self) -> dict[str, Any]:
+        """What was written when the run began."""
+        if not self.facts.is_file():
+            raise RunError(f"{self.folder}: holds no run; start one with plait train RECIPE --out {self.folder}")
+        facts: dict[str, Any] = json.loads(self.facts.read_text(encoding="utf-8"))
+        return facts
+
+    def check_same(self, settled: Settled) -> None:
+        """Refuse to go on with another recipe or other data, and show the difference."""
+        begun = self.begun()
+        changed = [
+            f"{self.folder}: the recipe was changed: {line}"
+            for line in differences(begun["recipe"], settled.recipe.model_dump(mode="json"))
+        ]
+        changed += [
+            f"{self.folder}: the data was changed: {line}" for line in differences(begun["data"], settled.fingerprints)
+        ]
+        if changed:
+            raise RunError(*changed, "a run goes on only as it began; start a new one with another --out")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one process works on a run; what a killed one left half-written is removed."""
+        with (self.folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunError(f"{self.folder}: another process is training this run") from None
+            for folder in (self.folder, self.checkpoints):
+                for left in folder.glob(".*.part"):
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+            yield
+
+    def cut_metrics(self, step: int) -> None:
+        """Drop the lines after a step, and a line that was cut short."""
+        if not self.metrics.is_file():
+            return
+        kept = []
+        for line in self.metrics.read_text(encoding="utf-8").splitlines(keepends=True):
+            try:
+                if not line.endswith("\n") or json.loads(line)["step"] > step:
+                    break
+            except (json.JSONDecodeError, KeyError):
+                break
+            kept.append(line)
+        with self.metrics.open("r+", encoding="utf-8") as file:
+            file.truncate(len("".join(kept).encode()))
+            os.fsync(file.fileno())
+
+
+def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """key: old → new, for every value that differs between two trees."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys([*old, *new]):
+            yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from differences(before, after, f"{path}.{index}")
+    elif old != new:
+        yield f"{path}: {old!r} → {new!r}"

@@ -1,0 +1,101 @@
+"""One training step: for each task forward and backward, then one update.
+
+B batch, C outputs.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from plait.data.batch import Batch
+from plait.errors import NotFiniteError
+from plait.gradients.combine import COMBINERS, weigh_gradients
+from plait.losses import LOSSES
+from plait.model.model import Model
+from plait.recipe.schema import LossChoice
+
+__all__ = ["Objective", "seeded", "train_step"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What one task's outputs are measured by."""
+
+    losses: tuple[LossChoice, ...]
+    weight: float
+    class_weights_C: Tensor | None
+    label_smoothing: float
+
+    def __call__(self, outputs_BC: Tensor, label_B: Tensor) -> Tensor:
+        """The weighted sum of the task's losses."""
+        values = [
+            loss.weight
+            * LOSSES[loss.name].function(
+                outputs_BC, label_B, self.class_weights_C, self.label_smoothing, **loss.options
+            )
+            for loss in self.losses
+        ]
+        return self.weight * torch.stack(values).sum()
+
+
+def train_step(
+    model: Model,
+    forward: Callable[[Batch], Tensor],
+    objectives: Mapping[str, Objective],
+    optimizer: torch.optim.Optimizer,
+    batches: Sequence[Batch],
+    *,
+    combine: str,
+    clip: float | None,
+    seed: str,
+) -> dict[str, float]:
+    """The loss of each task; dropout comes from the seed, and no weight changes if a number is not finite."""
+    optimizer.zero_grad(set_to_none=True)
+    losses: dict[str, float] = {}
+    for batch in batches:
+        with seeded(f"{seed}/{batch.task}/0", model.device):
+            label_B = torch.from_numpy(batch.labels).to(model.device)
+            loss = objectives[batch.task](forward(batch), label_B)
+        losses[batch.task] = check_finite(loss, "loss", [batch], seed)
+        if loss.requires_grad:  # a head without weights on a frozen encoder has nothing to learn
+            loss.backward()
+    weigh_gradients(shared_parameters(model), COMBINERS[combine](len(batches)))
+    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    norm = torch.nn.utils.clip_grad_norm_(trained, float("inf") if clip is None else clip, foreach=True)
+    check_finite(norm, "gradient", batches, seed)
+    optimizer.step()
+    return losses
+
+
+def shared_parameters(model: Model) -> Iterator[torch.nn.Parameter]:
+    """The weights that more than one task trains."""
+    yield from model.encoder.parameters()
+    if model.shared_layer is not None:
+        yield from model.shared_layer.parameters()
+
+
+def check_finite(value: Tensor, what: str, batches: Sequence[Batch], seed: str) -> float:
+    """The number, if it is one."""
+    number = value.item()
+    if not torch.isfinite(value):
+        step = seed.rsplit("/", 1)[-1]
+        rows = "; ".join(f"{batch.task}: rows {', '.join(map(str, batch.rows))}" for batch in batches)
+        raise NotFiniteError(
+            f"step {step}: the {what} is {number}, the weights were left as they were ({rows}); "
+            "try a smaller lr, a clip, or look at these rows"
+        )
+    return number
+
+
+@contextmanager
+def seeded(seed: str, device: torch.device) -> Iterator[None]:
+    """Torch's random numbers from this seed inside, and as if untouched outside."""
+    number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big") >> 1
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(number)
+        yield

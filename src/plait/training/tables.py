@@ -1,0 +1,26 @@
+"""Every variant that a recipe may name, in one place for its reader."""
+
+from plait.data.batch import READS
+from plait.encoder.pooling import POOLINGS
+from plait.evaluation.metrics import METRICS
+from plait.gradients.combine import COMBINERS
+from plait.heads import HEADS, SHARED_LAYERS
+from plait.losses import LOSSES
+from plait.recipe.read import Tables
+from plait.schedules import LR_SCHEDULES, SCHEDULES
+from plait.training.optimizer import OPTIMIZERS
+
+__all__ = ["TABLES"]
+
+TABLES = Tables(
+    heads=HEADS,
+    losses={name: loss.function for name, loss in LOSSES.items()},
+    schedules=SCHEDULES,
+    lr_schedules=LR_SCHEDULES,
+    optimizers=OPTIMIZERS,
+    shared_layers=SHARED_LAYERS,
+    combiners=COMBINERS,
+    poolings=POOLINGS,
+    metrics={kind: list(metrics) for kind, metrics in METRICS.items()},
+    reads=READS,
+)

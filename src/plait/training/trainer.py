@@ -1,0 +1,148 @@
+"""Everything that a run keeps in memory, built from a settled recipe."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from plait.data.batch import Batch, make_batch, tokenize_views
+from plait.data.tokenize import TokenTable
+from plait.encoder.config import EncoderConfig, read_config
+from plait.encoder.find import find_checkpoint
+from plait.errors import RecipeError
+from plait.model.load import build_model, pick_device
+from plait.model.model import Model
+from plait.model.run import embed_views
+from plait.schedules import LR_SCHEDULES, SCHEDULES, Plan, TaskRows
+from plait.training.optimizer import make_optimizer, set_lr
+from plait.training.settle import Settled
+from plait.training.step import Objective, seeded, train_step
+from plait.training.watch import Watcher
+
+__all__ = ["Trainer", "encoder_config", "model_for"]
+
+
+def encoder_config(encoder: str) -> EncoderConfig:
+    """The config of the encoder that a recipe names."""
+    return read_config(find_checkpoint(encoder))
+
+
+def model_for(settled: Settled) -> Model:
+    """The model of a run before its first step; heads are drawn from the seed."""
+    recipe = settled.recipe
+    device = pick_device(recipe.device)
+    with seeded(f"{recipe.seed}/heads", torch.device("cpu")):
+        model = build_model(
+            recipe.encoder,
+            settled.specs,
+            pooling=recipe.pooling,
+            normalise=recipe.normalise,
+            dropout=recipe.dropout,
+            shared_layer=recipe.model_dump(mode="json")["shared_layer"],
+            precision=recipe.precision,
+        )
+    model.encoder.requires_grad_(recipe.train_encoder)
+    return model.to(device)
+
+
+class Trainer:
+    """Model, optimizer, plan and batches of one run."""
+
+    def __init__(self, settled: Settled, watcher: Watcher) -> None:
+        recipe = settled.recipe
+        self.recipe = recipe
+        self.settled = settled
+        self.model = model_for(settled)
+        trained = sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad)
+        if not trained:
+            raise RecipeError(
+                f"{recipe.where('train_encoder')}the encoder is frozen and no head has weights: nothing to train"
+            )
+        self.optimizer = make_optimizer(
+            self.model,
+            recipe.optimizer.name,
+            recipe.optimizer.options,
+            lr=recipe.lr,
+            head_lr=recipe.head_lr or recipe.lr,
+            weight_decay=recipe.weight_decay,
+        )
+        self.objectives = {
+            name: Objective(
+                task.settings.loss or (),
+                task.settings.weight,
+                None if task.class_weights is None else torch.from_numpy(task.class_weights).to(self.model.device),
+                task.settings.label_smoothing,
+            )
+            for name, task in settled.tasks.items()
+        }
+        self.tokens: dict[str, dict[str, TokenTable]] = {
+            name: tokenize_views(self.model.text.tokenizer, task.train.texts, task.spec.views, task.spec.max_length)
+            for name, task in settled.tasks.items()
+        }
+        self.plan = plan_for(settled, self.tokens)
+        self.steps = min(self.plan.steps, recipe.steps or self.plan.steps)
+        self.forward: Callable[[Batch], Tensor] = self.model if recipe.train_encoder else self.stored_forward(watcher)
+
+    def batches(self, planned: list[tuple[str, tuple[int, ...]]]) -> list[Batch]:
+        """The batches of one planned step."""
+        return [
+            make_batch(task, rows, self.settled.tasks[task].train.labels, self.tokens[task]) for task, rows in planned
+        ]
+
+    def step(self, number: int, planned: list[tuple[str, tuple[int, ...]]]) -> dict[str, float]:
+        """Train one step; the loss of each task."""
+        recipe = self.recipe
+        schedule = recipe.lr_schedule
+        set_lr(self.optimizer, LR_SCHEDULES[schedule.name](number, self.steps, **schedule.options))
+        self.model.train()
+        if not recipe.train_encoder:
+            self.model.encoder.eval()
+        return train_step(
+            self.model,
+            self.forward,
+            self.objectives,
+            self.optimizer,
+            self.batches(planned),
+            combine=recipe.schedule.options.get("combine", "sum"),
+            clip=recipe.clip,
+            seed=f"{recipe.seed}/0/{number}",
+        )
+
+    def stored_forward(self, watcher: Watcher) -> Callable[[Batch], Tensor]:
+        """A forward pass for a frozen encoder, which encodes every training text once and for all."""
+        stored: dict[str, dict[str, Tensor]] = {}
+        inputs = sum(len(table) for tables in self.tokens.values() for table in tables.values())
+        watcher.begin("encoding the training texts once", inputs)
+        for name, task in self.settled.tasks.items():
+            stored[name] = embed_views(
+                self.model, task.train.texts, task.spec.views, task.spec.max_length, progress=watcher.advance
+            )
+        watcher.end()
+
+        def forward(batch: Batch) -> Tensor:
+            rows = list(batch.rows)
+            views = self.model.tasks[batch.task].views
+            return self.model.outputs(
+                batch.task, [stored[batch.task][view][rows].to(self.model.device) for view in views]
+            )
+
+        return forward
+
+
+def plan_for(settled: Settled, tokens: dict[str, dict[str, TokenTable]]) -> Plan:
+    """Every step of the run; a run by steps plans as many epochs as it needs."""
+    recipe = settled.recipe
+    rows = {
+        name: TaskRows(
+            sum(table.lengths for table in tokens[name].values()),  # type: ignore[arg-type]  # arrays, at least one
+            task.settings.batch_size or recipe.batch_size,
+            task.settings.take,
+        )
+        for name, task in settled.tasks.items()
+    }
+    schedule = partial(SCHEDULES[recipe.schedule.name], **recipe.schedule.options)
+    if recipe.steps is None:
+        return Plan(rows, schedule, recipe.epochs or 1, recipe.seed)
+    one = Plan(rows, schedule, 1, recipe.seed).steps
+    return Plan(rows, schedule, -(-recipe.steps // one), recipe.seed)

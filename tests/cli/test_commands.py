@@ -1,0 +1,145 @@
+"""The command line as a user meets it, in a process of its own."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ruamel.yaml import YAML
+
+PLAIT = [sys.executable, "-m", "plait"]
+
+
+def plait(*arguments: object, code: int = 0, folder: Path | None = None) -> subprocess.CompletedProcess:
+    out = subprocess.run([*PLAIT, *map(str, arguments)], capture_output=True, text=True, cwd=folder, timeout=120)
+    assert out.returncode == code, out.stdout + out.stderr
+    assert "Traceback" not in out.stderr
+    return out
+
+
+@pytest.fixture
+def recipe_file(tiny_recipe, tmp_path) -> Path:
+    path = tmp_path / "recipe.yaml"
+    YAML().dump(tiny_recipe(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tiny_bert, tmp_path_factory) -> Path:
+    """A finished run, made by the command line."""
+    from tiny import write_tasks
+
+    folder = tmp_path_factory.mktemp("cli")
+    YAML().dump(write_tasks(folder / "data", tiny_bert), folder / "recipe.yaml")
+    out = plait("train", folder / "recipe.yaml", "--out", folder / "run")
+    assert "frozen encoder" in out.stdout and "mood" in out.stdout
+    return folder / "run"
+
+
+def test_help_is_fast_and_version_is_told():
+    best = 9.0
+    for _ in range(5):
+        began = time.perf_counter()
+        out = plait("--help")
+        best = min(best, time.perf_counter() - began)
+    assert "train" in out.stdout and best < 0.4  # seconds
+    assert plait("--version").stdout.startswith("plait, version ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(shell):
+    assert "_PLAIT_COMPLETE" in plait("completion", shell).stdout
+
+
+def test_check_tells_what_would_be_trained(recipe_file):
+    facts = json.loads(plait("check", recipe_file, "--json").stdout)
+    assert facts["steps"] == 6
+    mood = facts["tasks"][0]
+    assert mood["rows"] == {"train": 24, "dev": 24} and mood["seen"] == 2.0 and mood["samples_per_epoch"] == 24
+    assert 0.5 <= mood["commonest"] < 1 and mood["tokens_median"] > 3
+    assert facts["trial"]["peak_memory"] > 50e6 and facts["trial"]["seconds"] > 0
+    assert "each row is seen" in plait("check", recipe_file, "--no-trial").stdout
+
+
+def test_check_names_every_mistake_and_exits_with_2(recipe_file):
+    out = plait("check", recipe_file, "--set", "lr=fast", "--set", "tasks.mood.head=linaer", code=2)
+    assert "--set lr=fast: lr: expected number, found 'fast'" in out.stderr
+    assert "did you mean 'linear'?" in out.stderr
+
+
+def test_a_second_run_into_the_same_directory_is_refused(run):
+    out = plait("train", run.parent / "recipe.yaml", "--out", run, code=2)
+    assert "already holds a run" in out.stderr
+
+
+def test_resuming_a_finished_run_says_so(run):
+    assert "is finished" in plait("train", "--resume", run, code=2).stderr
+
+
+def test_evaluate_gives_intervals_beside_baselines(run):
+    found = json.loads(plait("evaluate", run, "--json").stdout.splitlines()[-1])
+    for scores in found["scores"].values():
+        low, high = scores["interval"]
+        assert low <= scores["values"][scores["metric"]] <= high
+    assert set(found["baselines"]) == {"majority or mean", "zero-shot cosine", "frozen encoder"}
+    table = plait("evaluate", run).stdout
+    assert "95 % interval" in table and "zero-shot cosine" in table
+    other = json.loads(
+        plait("evaluate", run / "best", "--on", f"mood={run.parent}/data/mood-train.csv", "--json").stdout.splitlines()[
+            -1
+        ]
+    )
+    assert other["scores"]["mood"]["rows"] == 24
+
+
+def test_evaluate_of_a_copied_model_asks_for_the_data(run, tmp_path):
+    import shutil
+
+    shutil.copytree(run / "best", tmp_path / "model")
+    assert "--data" in plait("evaluate", tmp_path / "model", code=2).stderr
+    assert "mood" in plait("evaluate", tmp_path / "model", "--data", run.parent / "data").stdout
+
+
+def test_predict_one_text_and_one_pair(run):
+    one = json.loads(plait("predict", run / "best", "mood", "the film was good", "--json").stdout)
+    assert one["label"] in ("low", "high") and sum(one["probabilities"].values()) == pytest.approx(1)
+    near = json.loads(plait("predict", run, "near", "a dog", "a cat", "--json").stdout)
+    assert 0 <= near["score"] <= 5 and near["label"] is None
+    assert "reads two texts" in plait("predict", run, "near", "a dog", code=2).stderr
+    assert "did you mean 'mood'?" in plait("predict", run, "moood", "a dog", code=2).stderr
+
+
+def test_predict_and_embed_a_file(run, tmp_path):
+    source = run.parent / "data/same-dev.csv"
+    plait("predict", run, "same", "--input", source, "--output", tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 24 and set(rows[0]) == {"one", "two", "label", "score", "p(no)", "p(yes)"}
+    plait("embed", run, "--input", source, "--text", "one", "--output", tmp_path / "out.npy")
+    assert np.load(tmp_path / "out.npy").shape == (24, 16)
+    assert ".npy" in plait("embed", run, "--input", source, "--output", tmp_path / "out.txt", code=2).stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_after_a_checkpoint_and_resume_goes_on(recipe_file, tmp_path, number, code):
+    process = subprocess.Popen(
+        [*PLAIT, "train", str(recipe_file), "--out", str(tmp_path / "run"), "--no-baselines", "--set", "epochs=2000"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    metrics = tmp_path / "run/metrics.jsonl"
+    while not (metrics.is_file() and metrics.stat().st_size > 0):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    os.kill(process.pid, number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code and "--resume" in errors and "Traceback" not in errors
+    assert list((tmp_path / "run/checkpoints").glob("step-*"))
+    changed = plait("train", recipe_file, "--resume", tmp_path / "run", "--no-baselines", code=2).stderr
+    assert "epochs: 2000 → 2" in changed

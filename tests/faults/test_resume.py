@@ -1,0 +1,89 @@
+"""A run that is killed and gone on with ends in the same bits as one that never stopped."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+SCHEDULES = {
+    "sequential": {"name": "sequential"},
+    "round_robin": {"name": "round_robin", "order": ["mood", "near", "mood", "same"]},
+    "sampled": {"name": "sampled", "by": "equal", "weights": {"same": 2.0}},
+    "alternate": {"name": "alternate"},
+    "together": {"name": "together", "combine": "mean"},
+}
+KILLS = 10
+
+
+def work(recipe: dict, folder: str) -> None:
+    """In a process of its own: begin the run, or go on with it."""
+    import torch
+
+    from plait.training import loop
+
+    torch.set_num_threads(1)
+    if (Path(folder) / "run.json").is_file():
+        loop.resume(folder, baselines=False)
+    else:
+        loop.train(recipe, folder, baselines=False)
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Processes that start with torch already imported, so that a kill hits the run and not the import."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["plait.training.loop"])
+    return context
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_killed_at_ten_random_moments_ends_in_the_same_bits(name, tiny_recipe, tmp_path, server):
+    recipe = tiny_recipe(schedule=SCHEDULES[name], epochs=4, dropout=0.3, checkpoint_every=2, evaluate_every=3)
+
+    def start(folder: str):
+        process = server.Process(target=work, args=(recipe, str(tmp_path / folder)))
+        process.start()
+        return process
+
+    began = time.monotonic()
+    unbroken = start("unbroken")
+    unbroken.join()
+    assert unbroken.exitcode == 0
+    length = time.monotonic() - began
+
+    generator = random.Random(name)
+    killed = finished = 0
+    while killed < KILLS or (tmp_path / f"broken-{finished}").is_dir():
+        process = start(f"broken-{finished}")
+        process.join(generator.uniform(0, length) if killed < KILLS else None)
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+            killed += 1
+        process.join()
+        assert process.exitcode in (0, -signal.SIGKILL)
+        if process.exitcode == 0:
+            same_run(tmp_path / "unbroken", tmp_path / f"broken-{finished}")
+            finished += 1
+    assert finished, "no killed run came to its end"
+
+
+def same_run(unbroken: Path, broken: Path) -> None:
+    """Equal weights, equal scores, equal metrics, equal model files, and nothing left lying about."""
+    whole, mended = (json.loads((run / "result.json").read_text()) for run in (unbroken, broken))
+    assert mended["last_weights_sha256"] == whole["last_weights_sha256"]
+    assert mended["scores"] == whole["scores"] and mended["best_step"] == whole["best_step"]
+    same_files(unbroken / "best", broken / "best")
+    assert (broken / "metrics.jsonl").read_bytes() == (unbroken / "metrics.jsonl").read_bytes()
+    assert not list(broken.rglob("*.part")), "a killed process left something behind"
+
+
+def same_files(first: Path, second: Path) -> None:
+    names = sorted(path.relative_to(first) for path in first.rglob("*") if path.is_file())
+    assert names == sorted(path.relative_to(second) for path in second.rglob("*") if path.is_file())
+    for name in names:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), f"{name} differs"

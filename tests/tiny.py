@@ -13,6 +13,7 @@ WORDS = (
     "bad great awful slow quick bright dull warm cold not never very quite rather almost loved hated liked bought saw "
     "heard walked ran slept and but so because when where who why how what"
 ).split()
+HAPPY = {"good", "great", "bright", "warm", "loved", "liked", "quick"}
 
 
 def sentences(count: int, seed: int = 0, longest: int = 12) -> list[str]:
@@ -77,7 +78,7 @@ def write_tasks(folder: Path, encoder: Path, rows: int = 24) -> dict:
         write_csv(
             folder / f"mood-{split}.csv",
             ["sentence", "mood"],
-            [(a, ("low", "high")["good" in a or len(a) % 2]) for a in first],
+            [(a, ("low", "high")[bool(HAPPY & set(a.split()))]) for a in first],
         )
         same = [
             (a, b if row % 2 else a + " indeed", int(row % 2 == 0))

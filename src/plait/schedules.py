@@ -9,14 +9,18 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge, Gt, Lt
 
 __all__ = ["LR_SCHEDULES", "SCHEDULES", "Plan", "TaskRows"]
 
 Step = tuple[str, ...]
 Batches = Mapping[str, int]  # task → how many batches one pass over its rows has
+
+Positive = Annotated[float, Gt(0)]
+Share = Annotated[float, Ge(0), Lt(1)]
 
 WINDOW = 32  # batches whose rows are sorted by length together
 
@@ -37,8 +41,8 @@ def sampled(
     seed: str,
     *,
     by: Literal["size", "equal", "temperature"] = "size",
-    weights: dict[str, float] | None = None,
-    t: float = 2.0,
+    weights: dict[str, Positive] | None = None,
+    t: Positive = 2.0,
 ) -> list[list[Step]]:
     """MT-DNN (Liu 2019): the batches of all tasks merged and shuffled (`size`), or the task of each step drawn.
 
@@ -174,17 +178,17 @@ def cut(rows: Sequence[int], size: int) -> list[tuple[int, ...]]:
     return [tuple(rows[start : start + size]) for start in range(0, len(rows), size)]
 
 
-def constant(step: int, steps: int, *, warmup: float = 0.0) -> float:
+def constant(step: int, steps: int, *, warmup: Share = 0.0) -> float:
     """The factor on the learning rate at a step: rises over the first `warmup` share of the steps, then stays 1."""
     return rise(step, steps, warmup)
 
 
-def linear(step: int, steps: int, *, warmup: float = 0.1) -> float:
+def linear(step: int, steps: int, *, warmup: Share = 0.1) -> float:
     """Rises, then falls in a straight line to 0."""
     return min(rise(step, steps, warmup), (1 - progress(step, steps, warmup)))
 
 
-def cosine(step: int, steps: int, *, warmup: float = 0.0) -> float:
+def cosine(step: int, steps: int, *, warmup: Share = 0.0) -> float:
     """Rises, then falls along half a cosine to 0."""
     return min(rise(step, steps, warmup), (1 + math.cos(math.pi * progress(step, steps, warmup))) / 2)
 

@@ -65,9 +65,11 @@ def macro_roc_auc(labels_n: np.ndarray, probabilities_nC: np.ndarray) -> float:
 
 def pearson(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
     """The correlation of the values; 0 where either does not vary."""
-    x_n, y_n = labels_n - np.mean(labels_n), predicted_n - np.mean(predicted_n)
-    scale = np.sqrt(np.sum(x_n**2) * np.sum(y_n**2))
-    return float(np.sum(x_n * y_n) / scale) if scale > 0 else 0.0
+    x_n, y_n = labels_n.astype(np.float64), predicted_n.astype(np.float64)
+    if np.ptp(x_n) == 0 or np.ptp(y_n) == 0:  # their mean may be off by a rounding, so this asks the values
+        return 0.0
+    x_n, y_n = x_n - np.mean(x_n), y_n - np.mean(y_n)
+    return float(np.sum(x_n * y_n) / np.sqrt(np.sum(x_n**2) * np.sum(y_n**2)))
 
 
 def spearman(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:

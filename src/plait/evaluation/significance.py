@@ -38,7 +38,9 @@ def paired_bootstrap(
 
 
 def percentiles(values_R: np.ndarray, level: float) -> Interval:
-    """The middle share of the values."""
+    """The middle share of the values; none where no resample had a score."""
+    if np.isnan(values_R).all():
+        return float("nan"), float("nan")
     tail = 100 * (1 - level) / 2
     low, high = np.nanpercentile(values_R, [tail, 100 - tail])
     return float(low), float(high)

@@ -3,8 +3,11 @@
 B batch, D width, C outputs.
 """
 
+from typing import Annotated
+
 import torch
 import torch.nn.functional as F
+from annotated_types import Gt
 from torch import Tensor, nn
 
 from plait.heads.head import Head, Size
@@ -49,9 +52,9 @@ class DifferenceProduct(Head):
 
     reads = "apart"
 
-    def __init__(self, size: Size, *, hidden: int | None = None) -> None:
+    def __init__(self, size: Size, *, hidden: Annotated[int, Gt(0)] | None = None) -> None:
         super().__init__()
-        hidden = hidden or size.width  # the paper goes back to the encoder's width
+        hidden = size.width if hidden is None else hidden  # the paper goes back to the encoder's width
         self.dropout = nn.Dropout(size.dropout)
         self.inner = nn.Linear(2 * size.width, hidden)
         self.outer = nn.Linear(hidden, size.outputs)
@@ -64,7 +67,7 @@ class DifferenceProduct(Head):
 
 
 class Cosine(Head):
-    """scale × cos(u, v), without weights (best-of-bert §4.2); the scale is the top of the range unless given."""
+    """scale × cos(u, v), without weights (best-of-bert §4.2); the scale is the top of the range, or 1."""
 
     reads = "apart"
     kinds = ("score",)
@@ -72,7 +75,8 @@ class Cosine(Head):
 
     def __init__(self, size: Size, *, scale: float | None = None) -> None:
         super().__init__()
-        self.scale = size.top if scale is None else scale
+        top = size.top if size.top > 0 else 1.0
+        self.scale = top if scale is None else scale
 
     def forward(self, u_BD: Tensor, v_BD: Tensor) -> Tensor:
         """Two embeddings (B, D) → a score (B, 1)."""

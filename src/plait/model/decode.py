@@ -46,7 +46,7 @@ def identity(outputs_nC: np.ndarray, spec: TaskSpec) -> Decoded:
 def scaled_sigmoid(outputs_nC: np.ndarray, spec: TaskSpec) -> Decoded:
     """The probability of a high score, stretched to the range (minbert-downstream BM)."""
     low, high = spec.labels.low, spec.labels.high
-    return Decoded(low + (high - low) * sigmoid(outputs_nC[:, 0]), None)
+    return Decoded((low + (high - low) * sigmoid(outputs_nC[:, 0])).clip(low, high), None)
 
 
 def sigmoid(values: np.ndarray) -> np.ndarray:

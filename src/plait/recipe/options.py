@@ -20,7 +20,7 @@ def options_of(variant: Callable[..., object]) -> dict[str, inspect.Parameter]:
 def complete_options(variant: Callable[..., object], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The options with every default filled in, and what is wrong with those given."""
     allowed = options_of(variant)
-    hints = get_type_hints(variant.__init__ if inspect.isclass(variant) else variant)
+    hints = get_type_hints(variant.__init__ if inspect.isclass(variant) else variant, include_extras=True)
     options: dict[str, Any] = {}
     mistakes = [f": unknown key {key!r}; {did_you_mean(str(key), allowed)}" for key in given if key not in allowed]
     for name, parameter in allowed.items():

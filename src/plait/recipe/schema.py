@@ -96,6 +96,7 @@ Several = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 Losses = Annotated[tuple[LossChoice, ...], BeforeValidator(as_tuple)]
 Interval = Annotated[int | Literal["epoch"], BeforeValidator(as_interval)]
 Positive = Annotated[int, Field(gt=0)]
+ClassWeights = Literal["balanced"] | dict[str, Annotated[float, Field(gt=0)]] | None
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -137,7 +138,7 @@ class Task(Frozen):
     take: Annotated[float, Field(gt=0, le=1)] = 1.0  # a new random share of the rows in each pass
     rows: Positive | None = None  # only this many training rows, drawn by the seed
     max_length: Positive | None = None  # None: the encoder's limit
-    class_weights: Annotated[Literal["balanced"] | dict[str, float] | None, BeforeValidator(as_class_weights)] = None
+    class_weights: Annotated[ClassWeights, BeforeValidator(as_class_weights)] = None
     label_smoothing: Share = 0.0
 
 

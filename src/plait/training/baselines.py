@@ -20,7 +20,7 @@ from plait.training.settle import Settled, TaskData
 from plait.training.trainer import Trainer, model_for
 from plait.training.watch import Watcher
 
-__all__ = ["FROZEN", "FROZEN_LR", "FROZEN_TIMES", "MAJORITY", "ZERO_SHOT", "measure_baselines"]
+__all__ = ["FROZEN", "FROZEN_LR", "FROZEN_TIMES", "MAJORITY", "ZERO_SHOT", "frozen_model", "measure_baselines"]
 
 MAJORITY, ZERO_SHOT, FROZEN = "majority or mean", "zero-shot cosine", "frozen encoder"
 FROZEN_LR = 1e-3  # the papers' rate for a frozen encoder
@@ -33,12 +33,20 @@ Views = Mapping[str, Tensor]  # view → embeddings (n, D)
 
 def measure_baselines(settled: Settled, watcher: Watcher) -> dict[str, Table]:
     """Every baseline on dev and test, by the metric of each task."""
+    model, views = frozen_model(settled, watcher)
+    return {split: split_table(model, settled, split, views[split]) for split in views}
+
+
+def frozen_model(settled: Settled, watcher: Watcher) -> tuple[Model, dict[str, dict[str, Views]]]:
+    """The same recipe on a frozen encoder, and the embeddings of dev and test by split and task."""
     recipe = settled.recipe
-    longer = {
+    changes = {
+        "train_encoder": False,
+        "lr": FROZEN_LR,
+        "head_lr": FROZEN_LR,
         "epochs": recipe.epochs and FROZEN_TIMES * recipe.epochs,
         "steps": recipe.steps and FROZEN_TIMES * recipe.steps,
     }
-    changes = {"train_encoder": False, "lr": FROZEN_LR, "head_lr": FROZEN_LR, **longer}
     frozen = replace(settled, recipe=recipe.model_copy(update=changes))
     try:
         trainer: Trainer | None = Trainer(frozen, watcher)
@@ -52,7 +60,7 @@ def measure_baselines(settled: Settled, watcher: Watcher) -> dict[str, Table]:
     }
     if trainer:
         train_heads(trainer, views.get("dev", {}), watcher)
-    return {split: split_table(model, settled, split, views[split]) for split in views}
+    return model, views
 
 
 def embed_split(model: Model, settled: Settled, split: str, watcher: Watcher) -> dict[str, Views]:

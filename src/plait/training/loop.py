@@ -125,12 +125,17 @@ def work(run: Run, settled: Settled, baselines: bool, watcher: Watcher, stop: Ca
         started = time.monotonic()
         measured = find_baselines(run, settled, watcher) if baselines else {}
         trainer = Trainer(settled, watcher)
+        for name, tables in trainer.tokens.items():
+            if cut := sum(table.truncated for table in tables.values()):
+                inputs = sum(len(table) for table in tables.values())
+                limit = settled.tasks[name].spec.max_length
+                watcher.note(f"{name}: {cut:,} of {inputs:,} training inputs are cut at {limit} tokens")
         position = Position()
         if (checkpoint := newest_checkpoint(run.checkpoints)) is not None:
             position = load_checkpoint(checkpoint, trainer.model, trainer.optimizer)
             watcher.note(f"going on after step {position.step:,} of {trainer.steps:,}")
         run.cut_metrics(position.step)
-        with run.metrics.open("a", encoding="utf-8") as metrics:
+        with run.metrics.open("a", encoding="utf-8", buffering=1) as metrics:
             Loop(run, trainer, position, metrics, measured, watcher, stop).go()
         return finish(run, trainer, position, measured, time.monotonic() - started)
 

@@ -1,17 +1,21 @@
 """AdamW, and its state as named tensors."""
 
 from collections.abc import Callable, Mapping
+from typing import Annotated
 
 import torch
+from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
 
 from plait.model.model import Model
 
 __all__ = ["OPTIMIZERS", "load_state", "make_optimizer", "set_lr", "state_tensors"]
 
+Decay = Annotated[float, Ge(0), Lt(1)]
+
 
 def adamw(
-    groups: list[dict[str, object]], *, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8
+    groups: list[dict[str, object]], *, beta1: Decay = 0.9, beta2: Decay = 0.999, eps: Annotated[float, Gt(0)] = 1e-8
 ) -> torch.optim.Optimizer:
     """Bias-corrected Adam with decoupled weight decay (Loshchilov 2019), all weights in one fused pass."""
     return torch.optim.AdamW(groups, betas=(beta1, beta2), eps=eps, fused=True)
@@ -63,4 +67,4 @@ def load_state(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapp
         place = (
             torch.device("cpu") if role == "step" and parameters[name].device.type == "cpu" else parameters[name].device
         )
-        optimizer.state[parameters[name]][role] = value.to(place)
+        optimizer.state[parameters[name]][role] = value.to(place, copy=True)

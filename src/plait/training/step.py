@@ -52,21 +52,22 @@ def train_step(
     combine: str,
     clip: float | None,
     seed: str,
+    step: int,
 ) -> dict[str, float]:
     """The loss of each task; dropout comes from the seed, and no weight changes if a number is not finite."""
     optimizer.zero_grad(set_to_none=True)
     losses: dict[str, float] = {}
     for batch in batches:
-        with seeded(f"{seed}/{batch.task}/0", model.device):
+        with seeded(f"{seed}/{step}/{batch.task}/0", model.device):
             label_B = torch.from_numpy(batch.labels).to(model.device)
             loss = objectives[batch.task](forward(batch), label_B)
-        losses[batch.task] = check_finite(loss, "loss", [batch], seed)
+        losses[batch.task] = check_finite(loss, "loss", [batch], step)
         if loss.requires_grad:  # a head without weights on a frozen encoder has nothing to learn
             loss.backward()
     weigh_gradients(shared_parameters(model), COMBINERS[combine](len(batches)))
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     norm = torch.nn.utils.clip_grad_norm_(trained, float("inf") if clip is None else clip, foreach=True)
-    check_finite(norm, "gradient", batches, seed)
+    check_finite(norm, "gradient", batches, step)
     optimizer.step()
     return losses
 
@@ -78,14 +79,13 @@ def shared_parameters(model: Model) -> Iterator[torch.nn.Parameter]:
         yield from model.shared_layer.parameters()
 
 
-def check_finite(value: Tensor, what: str, batches: Sequence[Batch], seed: str) -> float:
+def check_finite(value: Tensor, what: str, batches: Sequence[Batch], step: int) -> float:
     """The number, if it is one."""
     number = value.item()
     if not torch.isfinite(value):
-        step = seed.rsplit("/", 1)[-1]
         rows = "; ".join(f"{batch.task}: rows {', '.join(map(str, batch.rows))}" for batch in batches)
         raise NotFiniteError(
-            f"step {step}: the {what} is {number}, the weights were left as they were ({rows}); "
+            f"step {step + 1}: the {what} is {number}, the weights were left as they were ({rows}); "
             "try a smaller lr, a clip, or look at these rows"
         )
     return number

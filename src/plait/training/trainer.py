@@ -10,7 +10,7 @@ from plait.data.batch import Batch, make_batch, tokenize_views
 from plait.data.tokenize import TokenTable
 from plait.encoder.config import EncoderConfig, read_config
 from plait.encoder.find import find_checkpoint
-from plait.errors import RecipeError
+from plait.errors import NotFiniteError, RecipeError
 from plait.model.load import build_model, pick_device
 from plait.model.model import Model
 from plait.model.run import embed_views
@@ -98,16 +98,21 @@ class Trainer:
         self.model.train()
         if not recipe.train_encoder:
             self.model.encoder.eval()
-        return train_step(
-            self.model,
-            self.forward,
-            self.objectives,
-            self.optimizer,
-            self.batches(planned),
-            combine=recipe.schedule.options.get("combine", "sum"),
-            clip=recipe.clip,
-            seed=f"{recipe.seed}/0/{number}",
-        )
+        try:
+            return train_step(
+                self.model,
+                self.forward,
+                self.objectives,
+                self.optimizer,
+                self.batches(planned),
+                combine=recipe.schedule.options.get("combine", "sum"),
+                clip=recipe.clip,
+                seed=f"{recipe.seed}/0",
+                step=number,
+            )
+        except NotFiniteError as error:
+            origins = [self.settled.tasks[task].train.origins[row] for task, rows in planned for row in rows]
+            raise NotFiniteError(*error.mistakes, f"they were written at {', '.join(origins)}") from None
 
     def stored_forward(self, watcher: Watcher) -> Callable[[Batch], Tensor]:
         """A forward pass for a frozen encoder, which encodes every training text once and for all."""

@@ -1,0 +1,187 @@
+"""Outputs of a head → predictions; 1e-12 is what float64 leaves."""
+
+from math import log
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.special import softmax as scipy_softmax
+
+from plait.data.labels import Labels
+from plait.losses import LOSSES
+from plait.model.decode import LINKS, decode
+from plait.model.tasks import TaskSpec
+
+SEEDS = range(20)
+EXTREME = [-1e30, -1e4, -800.0, -40.0, 0.0, 40.0, 800.0, 1e4, 1e30]
+
+
+def spec(link: str, *, low: float = 0.0, high: float = 5.0, threshold: float = 0.5) -> TaskSpec:
+    words = ("x", "y", "z")
+    labels = {
+        "softmax": Labels("classes", words, words),
+        "one_vs_rest": Labels("classes", words, words),
+        "sigmoid": Labels("yes_no", ("0", "1"), ("no", "yes")),
+    }.get(link, Labels("score", low=low, high=high))
+    return TaskSpec(
+        name="task",
+        text=("one",),
+        label="label",
+        quoting=None,
+        labels=labels,
+        head="linear",
+        head_options={},
+        link=link,
+        metric="accuracy",
+        threshold=threshold,
+        max_length=32,
+    )
+
+
+def column(*values: float) -> np.ndarray:
+    return np.array(values).reshape(-1, 1)
+
+
+def draw(seed: int, columns: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 5, (50, columns)).astype(np.float32)
+
+
+def close(values: list) -> object:
+    return pytest.approx(np.array(values), abs=1e-12)
+
+
+def test_every_link_of_a_loss_can_be_decoded():
+    assert {link for loss in LOSSES.values() for link in loss.links.values()} == set(LINKS)
+
+
+# softmax
+
+
+def test_softmax_by_hand():
+    decoded = decode(np.array([[0.0, log(2), 0.0], [log(6), log(3), 0.0]]), spec("softmax"))
+    assert decoded.values.tolist() == [1, 0]
+    assert decoded.probabilities == close([[1 / 4, 2 / 4, 1 / 4], [6 / 10, 3 / 10, 1 / 10]])
+
+
+def test_softmax_of_equal_outputs_is_uniform():
+    assert decode(np.full((2, 3), 7.5), spec("softmax")).probabilities == close([[1 / 3] * 3] * 2)
+
+
+def test_softmax_is_that_of_scipy_sums_to_one_and_does_not_see_a_shift():
+    for seed in SEEDS:
+        outputs_nC = draw(seed, 3)
+        decoded = decode(outputs_nC, spec("softmax"))
+        assert decoded.probabilities == close(scipy_softmax(outputs_nC.astype(np.float64), axis=1))
+        assert decoded.probabilities.sum(axis=1) == close([1.0] * 50)
+        assert np.array_equal(decoded.probabilities.argmax(axis=1), decoded.values)
+        assert decode(outputs_nC.astype(np.float64) + 100, spec("softmax")).probabilities == close(
+            decoded.probabilities
+        )
+
+
+def test_softmax_of_extreme_outputs_is_certain():
+    decoded = decode(np.array([[1e30, -1e30, 0.0], [-1e4, 0.0, 1e4]]), spec("softmax"))
+    assert decoded.values.tolist() == [0, 2]
+    assert decoded.probabilities.tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+# one_vs_rest
+
+
+def test_one_vs_rest_by_hand():
+    decoded = decode(np.array([[log(3), 0.0, -log(3)]]), spec("one_vs_rest"))
+    assert decoded.values.tolist() == [0]
+    assert decoded.probabilities == close([[3 / 4, 1 / 2, 1 / 4]])
+
+
+def test_one_vs_rest_gives_each_class_a_probability_of_its_own():
+    for seed in SEEDS:
+        outputs_nC = draw(seed, 3)
+        decoded = decode(outputs_nC, spec("one_vs_rest"))
+        assert decoded.probabilities == close(expit(outputs_nC.astype(np.float64)))
+        changed_nC = outputs_nC.copy()
+        changed_nC[:, 0] += 3
+        changed = decode(changed_nC, spec("one_vs_rest"))
+        assert np.array_equal(changed.probabilities[:, 1:], decoded.probabilities[:, 1:])
+        assert np.array_equal(decoded.values, outputs_nC.argmax(axis=1))
+
+
+def test_one_vs_rest_tells_certain_classes_apart():
+    decoded = decode(np.array([[50.0, 60.0, 55.0]]), spec("one_vs_rest"))  # all three probabilities round to 1
+    assert decoded.values.tolist() == [1]
+
+
+# sigmoid: yes or no
+
+
+def test_yes_or_no_by_hand():
+    decoded = decode(column(log(3), -log(3), 0.0), spec("sigmoid"))
+    assert decoded.values.tolist() == [1, 0, 1]  # one half is yes
+    assert decoded.probabilities == close([[1 / 4, 3 / 4], [3 / 4, 1 / 4], [1 / 2, 1 / 2]])
+
+
+@pytest.mark.parametrize(
+    ("threshold", "values"), [(0.2, [1, 1, 1]), (0.5, [1, 1, 0]), (0.7, [1, 0, 0]), (0.8, [0, 0, 0])]
+)
+def test_yes_begins_at_the_threshold(threshold, values):
+    outputs_nC = column(log(3), 0.0, -log(3))  # 3/4, 1/2, 1/4
+    assert decode(outputs_nC, spec("sigmoid", threshold=threshold)).values.tolist() == values
+
+
+def test_no_and_yes_sum_to_one_and_rise_with_the_output():
+    for seed in SEEDS:
+        outputs_nC = draw(seed, 1)
+        no_n, yes_n = decode(outputs_nC, spec("sigmoid")).probabilities.T
+        assert no_n + yes_n == close([1.0] * 50)
+        assert yes_n == close(expit(outputs_nC[:, 0].astype(np.float64)))
+        assert np.array_equal(np.argsort(yes_n), np.argsort(outputs_nC[:, 0]))
+
+
+@pytest.mark.parametrize("link", ["sigmoid", "one_vs_rest"])
+def test_extreme_outputs_stay_probabilities(link):
+    outputs_nC = np.tile(column(*EXTREME), 1 if link == "sigmoid" else 3)
+    found = decode(outputs_nC, spec(link)).probabilities
+    assert ((found >= 0) & (found <= 1)).all()
+    assert found[:, -1] == close(expit(np.array(EXTREME)))
+
+
+# Scores
+
+
+def test_identity_by_hand_and_clipped_to_the_range():
+    decoded = decode(column(-0.5, 0.0, 2.25, 5.0, 7.0), spec("identity"))
+    assert decoded.values.tolist() == [0.0, 0.0, 2.25, 5.0, 5.0]
+    assert decoded.probabilities is None
+    assert decode(column(-9.0, 0.0, 9.0), spec("identity", low=-1, high=1)).values.tolist() == [-1.0, 0.0, 1.0]
+
+
+def test_identity_changes_nothing_inside_the_range():
+    for seed in SEEDS:
+        outputs_nC = draw(seed, 1)
+        values_n = decode(outputs_nC, spec("identity", low=-100, high=100)).values
+        assert np.array_equal(values_n, outputs_nC[:, 0])
+
+
+def test_scaled_sigmoid_by_hand():
+    # 1/2, 3/4 and 1/4 of the way from low to high
+    outputs_nC = column(0.0, log(3), -log(3))
+    decoded = decode(outputs_nC, spec("scaled_sigmoid"))
+    assert decoded.values == close([2.5, 3.75, 1.25])
+    assert decoded.probabilities is None
+    assert decode(outputs_nC, spec("scaled_sigmoid", low=1, high=5)).values == close([3, 4, 2])
+
+
+def test_scaled_sigmoid_of_the_range_from_0_to_1_is_the_sigmoid():
+    for seed in SEEDS:
+        outputs_nC = draw(seed, 1)
+        values_n = decode(outputs_nC, spec("scaled_sigmoid", low=0, high=1)).values
+        assert np.array_equal(values_n, decode(outputs_nC, spec("sigmoid")).probabilities[:, 1])
+
+
+@pytest.mark.parametrize("link", ["identity", "scaled_sigmoid"])
+@pytest.mark.parametrize(("low", "high"), [(0.0, 5.0), (1.0, 5.0), (-1.0, 1.0), (0.1, 0.7), (0.3, 0.9), (-0.3, 0.1)])
+def test_a_score_never_leaves_its_range(link, low, high):
+    values_n = decode(column(*EXTREME), spec(link, low=low, high=high)).values
+    assert low <= values_n.min() and values_n.max() <= high
+    assert values_n[[0, -1]] == close([low, high])
+    assert np.array_equal(values_n, np.sort(values_n))

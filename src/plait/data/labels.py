@@ -1,6 +1,7 @@
 """What the labels of a task mean: classes, yes or no, or a score in a range."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,7 @@ __all__ = ["Kind", "Labels", "encode_labels", "guess_kind", "labels_from"]
 
 Kind = Literal["classes", "yes_no", "score"]
 YES = frozenset({"1", "1.0", "true", "yes"})
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 NO = frozenset({"0", "0.0", "false", "no"})
 
 
@@ -61,6 +63,8 @@ def labels_from(
     """The labels of a task from its training column and from what the recipe says of it."""
     if kind == "score":
         numbers = [number for value in values if (number := as_number(value)) is not None]
+        if range is None and values and not numbers:
+            return Labels("score")  # every row is bad and is named as such
         if range is None and (not numbers or min(numbers) == max(numbers)):
             raise DataError("the scores do not vary; give their range, such as range: [0, 5]")
         low, high = range or (min(numbers), max(numbers))
@@ -68,12 +72,14 @@ def labels_from(
     if kind == "yes_no":
         if positive is None:
             return Labels("yes_no", ("0", "1"), ("no", "yes"))
-        others = sorted({class_of(value) for value in values} - {class_of(positive)})
+        others = sorted({class_of(value) for value in values if value.strip()} - {class_of(positive)})
         if len(others) > 1:
             raise DataError(f"positive: {positive!r} leaves more than one other value: {', '.join(others[:5])}")
         words = (others[0] if others else f"not {positive}", class_of(positive))
         return Labels("yes_no", words, words)
     if classes is not None:
+        if len({class_of(word) for word in classes}) < max(2, len(classes)):
+            raise DataError("classes: a task needs at least two classes, each given once")
         return Labels("classes", tuple(class_of(word) for word in classes), tuple(classes.values()))
     found = sorted({class_of(value) for value in values if value.strip()}, key=class_order)
     if len(found) < 2:
@@ -112,11 +118,10 @@ def encode_labels(values: Sequence[str], labels: Labels) -> tuple[np.ndarray, di
 
 
 def as_number(value: str) -> float | None:
-    """A finite number, or None."""
-    try:
-        number = float(value)
-    except ValueError:
+    """A finite number, or None; not all that Python's float takes is one: `1_0` is a word."""
+    if not NUMBER.fullmatch(value.strip()):
         return None
+    number = float(value)
     return number if math.isfinite(number) else None
 
 

@@ -32,18 +32,17 @@ def read_rows(paths: Sequence[Path], columns: Sequence[str], *, quoting: str | N
     origins: list[str] = []
     mistakes: list[str] = []
     for path in paths:
-        has_header = path.suffix not in (".jsonl", ".ndjson")
-        records = read_delimited(path, quoting) if has_header else read_json_lines(path)
+        has_header = path.suffix.lower() not in (".jsonl", ".ndjson")
+        records = read_delimited(path, quoting) if has_header else read_json_lines(path, wanted)
         bad: list[str] = []
         for line, record, problem in records:
-            if problem is None and (lacking := [column for column in wanted if column not in record]):
-                problem = f"no column {lacking[0]!r}; {did_you_mean(lacking[0], record)}"
-                if has_header and line == 1:  # no row of this file can be used
-                    bad.append(f"{path}:1: {problem}")
-                    break
-            if problem is not None:
-                bad.append(f"{path}:{line}: {problem}")
-            elif line > 1 or not has_header:
+            lacking = [column for column in wanted if column not in record]
+            unknown = [f"no column {column!r}; {did_you_mean(column, record)}" for column in lacking]
+            problems = [problem] if problem else unknown
+            bad += [f"{path}:{line}: {problem}" if line else f"{path}: {problem}" for problem in problems]
+            if problems and has_header and line <= 1:  # no row of this file can be used
+                break
+            if not problems and (line > 1 or not has_header):
                 for column in wanted:
                     found[column].append(record[column])
                 origins.append(f"{path.name}:{line}")
@@ -64,14 +63,15 @@ Record = tuple[int, dict[str, str], str | None]  # first line, values by column,
 
 def read_delimited(path: Path, quoting: str | None) -> Iterator[Record]:
     """The header as a record whose values are its names, then a record a row; .csv is quoted, .tsv is not."""
-    if path.suffix not in (".csv", ".tsv"):
-        raise DataError(f"{path}: unknown kind of file; give .csv, .tsv or .jsonl")
+    if path.suffix.lower() not in (".csv", ".tsv"):
+        yield 0, {}, "unknown kind of file; give .csv, .tsv or .jsonl"
+        return
     csv.field_size_limit(sys.maxsize)
-    quoted = quoting == "quoted" if quoting else path.suffix == ".csv"
+    quoted = quoting == "quoted" if quoting else path.suffix.lower() == ".csv"
     broken: dict[int, str] = {}  # line → why it could not be decoded
     try:
         with path.open("rb") as file:
-            delimiter = "\t" if path.suffix == ".tsv" else guess_delimiter(file.readline())
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else guess_delimiter(file.readline())
             file.seek(0)
             reader = csv.reader(
                 decode_lines(file, broken),
@@ -87,7 +87,9 @@ def read_delimited(path: Path, quoting: str | None) -> Iterator[Record]:
                 except StopIteration:
                     break
                 except csv.Error as error:
-                    yield first, {}, f"{error}; is a quote left open?"
+                    bare = "new-line" in str(error)  # a carriage return alone, the line end of old Macs
+                    hint = "a carriage return within a row; save the file with line feeds as line ends"
+                    yield first, {}, hint if bare else f"{error}; is a quote left open?"
                     continue
                 problems = [broken[line] for line in range(first, reader.line_num + 1) if line in broken]
                 if header is None:
@@ -105,7 +107,7 @@ def read_delimited(path: Path, quoting: str | None) -> Iterator[Record]:
             if header is None:
                 yield 1, {}, "the file is empty; expected a header line"
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+        yield 0, {}, f"cannot be read: {error.strerror}"
 
 
 def guess_delimiter(header: bytes) -> str:
@@ -130,7 +132,7 @@ def decode_lines(lines: Iterator[bytes], broken: dict[int, str]) -> Iterator[str
             yield line.decode(errors="replace")
 
 
-def read_json_lines(path: Path) -> Iterator[Record]:
+def read_json_lines(path: Path, wanted: Sequence[str]) -> Iterator[Record]:
     """A record an object; numbers and truth values as text."""
     broken: dict[int, str] = {}
     try:
@@ -143,15 +145,20 @@ def read_json_lines(path: Path) -> Iterator[Record]:
                     continue
                 try:
                     value = json.loads(line)
+                except RecursionError:
+                    yield number, {}, "not JSON: nested too deeply"
+                    continue
                 except json.JSONDecodeError as error:
                     yield number, {}, f"not JSON: {error.msg} at column {error.colno}"
                     continue
                 if not isinstance(value, dict):
                     yield number, {}, f"expected an object, found {type(value).__name__}"
                     continue
-                yield number, {key: as_text(cell) for key, cell in value.items()}, None
+                nested = [key for key in wanted if isinstance(value.get(key), list | dict)]
+                record = {key: as_text(cell) for key, cell in value.items()}
+                yield number, record, f"the value of {nested[0]!r} is not plain text" if nested else None
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+        yield 0, {}, f"cannot be read: {error.strerror}"
 
 
 def as_text(cell: object) -> str:

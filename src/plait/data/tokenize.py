@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding, Tokenizer, normalizers
 from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
 from plait.errors import EncoderError
@@ -42,7 +42,10 @@ class TokenTable:
 def load_tokenizer(folder: Path) -> Tokenizer:
     """The tokenizer of a checkpoint: tokenizer.json, or a BERT vocab.txt."""
     if (path := folder / "tokenizer.json").is_file():
-        tokenizer = Tokenizer.from_file(str(path))
+        try:
+            tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises nothing narrower
+            raise EncoderError(f"{path}: cannot be read as a tokenizer: {error}") from None
     elif (path := folder / "vocab.txt").is_file():
         config_path = folder / "tokenizer_config.json"
         config = json.loads(config_path.read_text(encoding="utf-8")) if config_path.is_file() else {}
@@ -57,19 +60,33 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     else:
         raise EncoderError(f"{folder}: has neither tokenizer.json nor vocab.txt")
     tokenizer.no_padding()
+    tokenizer.no_truncation()
+    sentences = folder / "sentence_bert_config.json"
+    if sentences.is_file() and json.loads(sentences.read_text(encoding="utf-8")).get("do_lower_case"):
+        others = [tokenizer.normalizer] if tokenizer.normalizer else []
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *others])
     return tokenizer
 
 
 def tokenize(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> TokenTable:
     """Each text alone, with its special tokens, cut to the limit."""
-    tokenizer.enable_truncation(limit)
+    cut_at(tokenizer, limit, pair=False)
     return gather(tokenizer.encode_batch(list(texts)))
 
 
 def tokenize_pairs(tokenizer: Tokenizer, first: Sequence[str], second: Sequence[str], limit: int) -> TokenTable:
     """Two texts in one input; where they are too long, the longer one is cut first."""
-    tokenizer.enable_truncation(limit, strategy="longest_first")
+    cut_at(tokenizer, limit, pair=True)
     return gather(tokenizer.encode_batch(list(zip(first, second, strict=True))))
+
+
+def cut_at(tokenizer: Tokenizer, limit: int, *, pair: bool) -> None:
+    """From now on texts are cut to the limit; tokenizers itself ignores one that the special tokens alone pass."""
+    special = tokenizer.num_special_tokens_to_add(pair)
+    if limit <= special:
+        room = f"a limit of {limit} tokens has no room for text beside {special} special tokens"
+        raise EncoderError(f"{room}; raise max_length")
+    tokenizer.enable_truncation(limit, strategy="longest_first")
 
 
 def gather(encodings: Sequence[Encoding]) -> TokenTable:

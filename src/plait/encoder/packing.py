@@ -44,12 +44,18 @@ def pack(ids: Sequence[np.ndarray], firsts: Sequence[int], *, first_position: in
     sorted_S = lengths_S[order_S]
     starts_S = np.concatenate([[0], np.cumsum(sorted_S)[:-1]])
     positions_N = np.arange(sorted_S.sum()) - np.repeat(starts_S, sorted_S)
+    ids_N = np.concatenate([ids[text] for text in order_S]).astype(np.int64)
     segments_N = positions_N >= np.repeat(np.asarray(firsts)[order_S], sorted_S)
+    if first_position:  # RoBERTa does not count a padding token that is written in a text
+        pads_N = ids_N == first_position - 1
+        before_N = np.cumsum(pads_N)
+        before_N -= np.repeat((before_N - pads_N)[starts_S], sorted_S)  # pads of the same text up to here
+        positions_N = np.where(pads_N, -1, positions_N - before_N)
     lengths, counts = np.unique(sorted_S, return_counts=True)
     places_S = np.empty_like(order_S)
     places_S[order_S] = np.arange(len(order_S))
     return Packed(
-        torch.from_numpy(np.concatenate([ids[text] for text in order_S]).astype(np.int64)).to(device),
+        torch.from_numpy(ids_N).to(device),
         torch.from_numpy(positions_N + first_position).to(device),
         torch.from_numpy(segments_N.astype(np.int64)).to(device),
         tuple(Group(int(count), int(length)) for length, count in zip(lengths, counts, strict=True)),

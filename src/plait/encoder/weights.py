@@ -1,6 +1,5 @@
 """Checkpoints in Hugging Face's layout, in and out; safetensors only."""
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from plait.encoder.bert import Encoder
-from plait.encoder.config import EncoderConfig
+from plait.encoder.config import EncoderConfig, read_json
 from plait.errors import EncoderError
 
 __all__ = ["encoder_from", "read_tensors", "to_checkpoint"]
@@ -116,7 +115,10 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     if single.is_file():
         files = [single]
     elif index.is_file():
-        files = [folder / name for name in sorted(set(json.loads(index.read_text())["weight_map"].values()))]
+        try:
+            files = [folder / name for name in sorted(set(read_json(index)["weight_map"].values()))]
+        except (TypeError, KeyError, AttributeError):
+            raise EncoderError(f"{index}: has no weight_map of tensors to files") from None
     else:
         others = [path.name for path in folder.glob("*.bin")] + [path.name for path in folder.glob("*.pt")]
         hint = f"; {others[0]} holds pickled code and is not read, save it as safetensors" if others else ""

@@ -113,7 +113,7 @@ def build_model(
     pooling = pooling or config.pooling or "mean"
     tokenizer = load_tokenizer(folder)
     files = {name: (folder / name).read_bytes() for name in TOKENIZER_FILES if (folder / name).is_file()}
-    files.setdefault("tokenizer.json", tokenizer.to_str().encode())
+    files["tokenizer.json"] = tokenizer.to_str().encode()
     layer = None
     if shared_layer is not None:
         name, options = (shared_layer, {}) if isinstance(shared_layer, str) else (shared_layer["name"], shared_layer)

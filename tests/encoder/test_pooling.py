@@ -1,0 +1,91 @@
+"""Token states → embeddings.
+
+N packed tokens, S texts, D width.
+"""
+
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plait.encoder.bert import Encoder
+from plait.encoder.config import EncoderConfig
+from plait.encoder.packing import Packed, pack
+from plait.encoder.pooling import POOLINGS, pool
+
+
+def pack_lengths(lengths: list[int]) -> Packed:
+    """Texts of these lengths whose ids count on from text to text."""
+    ends = np.cumsum(lengths)
+    ids = [np.arange(end - length, end) for end, length in zip(ends, lengths, strict=True)]
+    return pack(ids, lengths, first_position=0, device=torch.device("cpu"))
+
+
+# Text 0 has the states (1, 9) and (3, 8), text 1 has (5, -1) alone; packed, the shorter text 1 stands first.
+HAND = pack_lengths([2, 1])
+HAND_STATES_ND = torch.tensor([[5.0, -1.0], [1.0, 9.0], [3.0, 8.0]])
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("cls", [[1.0, 9.0], [5.0, -1.0]]),  # the first token's
+        ("mean", [[2.0, 8.5], [5.0, -1.0]]),  # (1 + 3) / 2, (9 + 8) / 2
+        ("max", [[3.0, 9.0], [5.0, -1.0]]),  # the larger of each column
+    ],
+)
+def test_pooling_by_hand(how, expected):
+    assert pool(HAND_STATES_ND, HAND, how).tolist() == expected
+
+
+def test_pooler_by_hand():
+    config = EncoderConfig("bert", 9, 2, 0, 1, 4, 8, 0, 2, 1e-12, 0.0, 0.0, 8, None, False, {})
+    encoder = Encoder(config, pooler=True)
+    with torch.no_grad():
+        encoder.pooler.weight.copy_(torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
+        encoder.pooler.bias.copy_(torch.tensor([0.5, -10.0]))
+    # text 0: [CLS] is (1, 9): (1 + 0.5, 1 + 9 - 10) = (1.5, 0); text 1: (5, -1): (5 + 0.5, 5 - 1 - 10) = (5.5, -6)
+    expected = [[math.tanh(1.5), 0.0], [math.tanh(5.5), math.tanh(-6.0)]]
+    torch.testing.assert_close(encoder.pool(HAND_STATES_ND, HAND, "pooler"), torch.tensor(expected), rtol=0, atol=1e-6)
+
+
+def test_a_text_of_one_token_is_its_own_embedding():  # identity
+    packed = pack_lengths([1, 1, 1])
+    states_ND = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    for how in POOLINGS:
+        assert torch.equal(pool(states_ND, packed, how), states_ND), how
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=10), st.integers(0, 2**32 - 1))
+def test_each_embedding_is_of_its_own_text_in_the_order_given(lengths, seed):  # property
+    packed = pack_lengths(lengths)
+    table_ND = torch.randn(sum(lengths), 3, generator=torch.Generator().manual_seed(seed))  # the state of each id
+    texts = table_ND.split(lengths)
+    expected = {
+        "cls": [text_TD[0] for text_TD in texts],
+        "pooler": [text_TD[0] for text_TD in texts],
+        "mean": [text_TD.mean(dim=0) for text_TD in texts],
+        "max": [text_TD.max(dim=0).values for text_TD in texts],
+    }
+    assert expected.keys() == POOLINGS.keys()
+    for how, rows in expected.items():  # a mean of 7 numbers of size 1 in float32 may add in another order
+        torch.testing.assert_close(pool(table_ND[packed.ids_N], packed, how), torch.stack(rows), rtol=0, atol=1e-6)
+
+
+def test_shuffled_texts_give_shuffled_embeddings():
+    for seed in range(20):
+        lengths = random.Random(seed).choices(range(1, 6), k=9)
+        order = random.Random(seed + 100).sample(range(9), 9)
+        ids = [np.arange(start, start + length) for start, length in zip(range(0, 90, 10), lengths, strict=True)]
+        states_ND = torch.randn(90, 4, generator=torch.Generator().manual_seed(seed))
+        packings = [
+            pack(chosen, [len(text) for text in chosen], first_position=0, device=torch.device("cpu"))
+            for chosen in (ids, [ids[text] for text in order])
+        ]
+        for how in POOLINGS:
+            straight_SD, shuffled_SD = (pool(states_ND[packed.ids_N], packed, how) for packed in packings)
+            assert torch.equal(shuffled_SD, straight_SD[order]), f"{how}, seed {seed}"

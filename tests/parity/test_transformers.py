@@ -1,0 +1,167 @@
+"""The packed encoder and its tokenization against transformers, which pads and masks.
+
+N packed tokens, S texts, T padded length, D width.
+"""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModel, AutoTokenizer
+
+from plait.data.read import read_rows
+from plait.data.tokenize import TokenTable, load_tokenizer, tokenize, tokenize_pairs
+from plait.encoder.bert import Encoder
+from plait.encoder.config import read_config
+from plait.encoder.packing import Packed, pack
+from plait.encoder.weights import encoder_from, sources_of
+from plait.model.load import load_model
+from plait.model.run import embed_texts
+from tiny import sentences
+
+TINY_LIMIT = 40  # the tokenizer's; the weights would allow 42
+
+
+@pytest.fixture(params=["bert", "roberta"])
+def tiny(request: pytest.FixtureRequest) -> Path:
+    return request.getfixturevalue(f"tiny_{request.param}")
+
+
+def pack_table(table: TokenTable, encoder: Encoder) -> Packed:
+    ids = [table.row(row) for row in range(len(table))]
+    return pack(ids, table.firsts, first_position=encoder.config.first_position, device=torch.device("cpu"))
+
+
+def by_text(states_ND: Tensor, packed: Packed) -> list[Tensor]:
+    """The states of each text, in the order the texts were given."""
+    groups = zip(states_ND.split(packed.tokens_per_group), packed.groups, strict=True)
+    texts = [text_TD for states, group in groups for text_TD in states.view(group.count, group.length, -1)]
+    return [texts[place] for place in packed.places_S.tolist()]
+
+
+def our_states(folder: Path, table: TokenTable) -> list[Tensor]:
+    encoder = encoder_from(folder, read_config(folder), pooler=False).eval()
+    packed = pack_table(table, encoder)
+    with torch.inference_mode():
+        return by_text(encoder(packed), packed)
+
+
+def their_states(folder: Path, limit: int, *columns: list[str]) -> list[Tensor]:
+    """transformers' states, padded and masked, without those of the padding; 20 texts at a time."""
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    states = []
+    for start in range(0, len(columns[0]), 20):
+        batch = [column[start : start + 20] for column in columns]
+        padded = tokenizer(*batch, truncation=True, max_length=limit, padding=True, return_tensors="pt")
+        with torch.inference_mode():
+            states_STD = model(**padded).last_hidden_state
+        lengths = padded["attention_mask"].sum(dim=1)
+        states += [states_TD[:length] for states_TD, length in zip(states_STD, lengths, strict=True)]
+    return states
+
+
+def assert_states_close(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
+    for own_TD, other_TD in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(own_TD, other_TD, rtol=0, atol=tolerance)
+
+
+# Six layers of float32 add in another order than with padding: 6e-6 was seen, three times that is allowed.
+MINILM_TOLERANCE = 2e-5
+
+
+def test_minilm_gives_the_states_of_transformers_for_200_texts(minilm, real_data):
+    short = read_rows([real_data / "cs224n/ids-sst-dev.csv"], ["sentence"]).columns["sentence"][:188]
+    long = read_rows([real_data / "cs224n/ids-cfimdb-dev.csv"], ["sentence"]).columns["sentence"][:12]
+    texts = short[12:] + [text for both in zip(short[:12], long, strict=True) for text in both]
+    table = tokenize(load_tokenizer(minilm), texts, read_config(minilm).limit)
+    assert len(texts) == 200 and table.truncated > 0 and table.lengths.min() < 10  # of mixed length, some cut
+    assert_states_close(our_states(minilm, table), their_states(minilm, 256, texts), MINILM_TOLERANCE)
+
+
+def test_minilm_gives_the_states_of_transformers_for_joined_pairs(minilm, real_data):
+    columns = read_rows([real_data / "cs224n/sts-dev.csv"], ["sentence1", "sentence2"]).columns
+    first, second = columns["sentence1"][:150], columns["sentence2"][:150]
+    table = tokenize_pairs(load_tokenizer(minilm), first, second, read_config(minilm).limit)
+    assert_states_close(our_states(minilm, table), their_states(minilm, 256, first, second), MINILM_TOLERANCE)
+
+
+@pytest.mark.parametrize("limit", [8, 12, 13, TINY_LIMIT])
+def test_tokens_of_texts_and_pairs_are_those_of_transformers(tiny, limit):
+    first = [*sentences(60, seed=3, longest=50), "", "Ünïcode, punctuation! (and) 123 it's"]
+    second = [*sentences(60, seed=4, longest=50), "a film", "(Ünseen)   words\tand 你好 spaces "]
+    ours, theirs = load_tokenizer(tiny), AutoTokenizer.from_pretrained(tiny)
+    for columns, read in (([first], tokenize), ([first, second], tokenize_pairs)):
+        table = read(ours, *columns, limit)
+        expected = theirs(*columns, truncation="longest_first", max_length=limit, return_token_type_ids=True)
+        assert 0 < table.truncated < len(first)
+        assert [table.row(row).tolist() for row in range(len(table))] == expected["input_ids"]
+        assert [
+            [0] * first_tokens + [1] * (length - first_tokens)
+            for first_tokens, length in zip(table.firsts, table.lengths, strict=True)
+        ] == expected["token_type_ids"]
+
+
+def test_the_limit_is_the_one_that_transformers_takes(tiny):
+    assert read_config(tiny).limit == AutoTokenizer.from_pretrained(tiny).model_max_length == TINY_LIMIT
+
+
+def test_states_pooler_and_every_gradient_are_those_of_transformers(tiny):
+    first, second = sentences(30, seed=5, longest=10), sentences(30, seed=6, longest=10)
+    encoder = encoder_from(tiny, read_config(tiny), pooler=True).eval()  # eval: no dropout
+    packed = pack_table(tokenize_pairs(load_tokenizer(tiny), first, second, TINY_LIMIT), encoder)
+    model = AutoModel.from_pretrained(tiny).eval()
+    padded = AutoTokenizer.from_pretrained(tiny)(
+        first,
+        second,
+        truncation=True,
+        max_length=TINY_LIMIT,
+        padding=True,
+        return_tensors="pt",
+        return_token_type_ids=True,  # a tokenizer of no class of its own leaves them out
+    )
+    assert len(set(padded["attention_mask"].sum(dim=1).tolist())) > 10  # many lengths, much padding
+    generator = torch.Generator().manual_seed(0)
+    weights_STD = torch.randn(*padded["input_ids"].shape, 16, generator=generator)
+    weights_SD = torch.randn(30, 16, generator=generator)
+
+    states_ND = encoder(packed)
+    ours, our_pooled_SD = by_text(states_ND, packed), encoder.pool(states_ND, packed, "pooler")
+    answer = model(**padded)
+    lengths = padded["attention_mask"].sum(dim=1)
+    theirs = [states_TD[:length] for states_TD, length in zip(answer.last_hidden_state, lengths, strict=True)]
+    assert_states_close(ours, theirs, 1e-5)
+    torch.testing.assert_close(our_pooled_SD, answer.pooler_output, rtol=0, atol=1e-5)
+
+    for states, pooled_SD in ((ours, our_pooled_SD), (theirs, answer.pooler_output)):
+        weighed = [
+            (text_TD * weights_TD[: len(text_TD)]).sum()
+            for text_TD, weights_TD in zip(states, weights_STD, strict=True)
+        ]
+        ((sum(weighed) + (pooled_SD * weights_SD).sum()) / 30).backward()
+    expected = {name: parameter.grad for name, parameter in model.named_parameters()}
+    found = {
+        source: part
+        for name, parameter in encoder.named_parameters()
+        for source, part in zip(sources_of(name), parameter.grad.chunk(len(sources_of(name))), strict=True)
+    }
+    assert found.keys() == expected.keys()
+    for name, gradient in found.items():
+        difference = (gradient - expected[name]).abs().max()
+        assert difference <= 1e-5, f"{name}: {difference}"  # gradients of size 1 to 5 in float32
+
+
+def test_special_tokens_written_in_a_text_are_read_as_by_transformers(tiny):
+    texts = ["good [SEP] film", "[MASK] [PAD] cat", "</s> a <s> dog", "bad <mask> song", "a <pad> good film"]
+    table = tokenize(load_tokenizer(tiny), texts, TINY_LIMIT)
+    assert_states_close(our_states(tiny, table), their_states(tiny, TINY_LIMIT, texts), 1e-5)
+
+
+def test_an_embedding_does_not_depend_on_its_company(minilm):
+    model = load_model("minilm", device="cpu")
+    texts = list(dict.fromkeys(sentences(60, seed=7, longest=40)))[:50]
+    company = sentences(60, seed=8, longest=60)
+    together_nD = embed_texts(model, [*company, *texts])[-50:]
+    alone_nD = torch.cat([embed_texts(model, [text]) for text in texts])
+    # unit vectors of 384 numbers below 0.3; kernels for other batch shapes round otherwise
+    torch.testing.assert_close(together_nD, alone_nD, rtol=0, atol=2e-6)

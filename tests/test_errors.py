@@ -1,0 +1,87 @@
+"""The tree of errors, their exit codes, and "did you mean"."""
+
+import inspect
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plait import errors
+from plait.errors import NotFiniteError, PlaitError, did_you_mean
+
+
+def classes() -> list[type[Exception]]:
+    return [thing for thing in vars(errors).values() if inspect.isclass(thing) and issubclass(thing, Exception)]
+
+
+def tree(root: type[Exception], before: str = "") -> list[str]:
+    """The classes below a class as the docstring draws them, in the order in which they are defined."""
+    lines = []
+    children = root.__subclasses__()
+    for child in children:
+        last = child is children[-1]
+        lines.append(f"{before}{'└── ' if last else '├── '}{child.__name__}")
+        lines += tree(child, before + ("    " if last else "│   "))
+    return lines
+
+
+def test_the_tree_in_the_docstring_is_the_tree_of_the_classes():
+    drawn = errors.__doc__.split("\n\n", 1)[1].splitlines()
+    assert [re.match(r"\W*\w+", line)[0] for line in drawn] == ["PlaitError", *tree(PlaitError)]
+
+
+def test_the_words_in_the_tree_are_those_of_the_classes():
+    for name, words in re.findall(r"── (\w+)\s+(.+)", errors.__doc__):
+        own = getattr(errors, name).__doc__
+        assert own[0].lower() + own[1:] == words + own[len(words) :], name
+        assert own[len(words)] in ".;", name
+
+
+def test_all_names_every_error_and_did_you_mean():
+    assert errors.__all__ == sorted([*(error.__name__ for error in classes()), "did_you_mean"])
+
+
+@pytest.mark.parametrize("error", classes(), ids=lambda error: error.__name__)
+def test_only_work_that_failed_exits_with_1(error):
+    assert error.exit_code == (1 if error is NotFiniteError else 2)
+
+
+def test_an_error_holds_its_mistakes_and_shows_one_a_line():
+    error = errors.DataError("a.csv:2: no", "a.csv:3: no")
+    assert error.mistakes == ("a.csv:2: no", "a.csv:3: no")
+    assert str(error) == "a.csv:2: no\na.csv:3: no"
+
+
+@pytest.mark.parametrize(
+    ("word", "allowed", "hint"),
+    [
+        ("temprature", ["temperature", "weight"], "did you mean 'temperature'?"),
+        ("lable", {"label": 1, "text": 2}, "did you mean 'label'?"),
+        ("colour", ["weight", "label", "text"], "allowed: label, text, weight"),
+        ("", ["b", "a"], "allowed: a, b"),
+        ("label", [], "allowed: none"),
+    ],
+)
+def test_an_unknown_word_is_answered_with_the_nearest_or_with_all(word, allowed, hint):
+    assert did_you_mean(word, allowed) == hint
+
+
+@given(st.sets(st.text(min_size=1), min_size=1), st.data())
+def test_a_word_that_is_allowed_is_its_own_nearest(allowed, data):
+    word = data.draw(st.sampled_from(sorted(allowed)))
+    assert did_you_mean(word, allowed) == f"did you mean {word!r}?"
+    assert did_you_mean(word, sorted(allowed, reverse=True)) == did_you_mean(word, allowed)
+
+
+@given(
+    st.text(
+        "abcdefgh",
+        min_size=4,
+        max_size=12,
+    ),
+    st.data(),
+)
+def test_one_letter_too_many_still_finds_the_word(word, data):
+    place = data.draw(st.integers(0, len(word)))
+    assert did_you_mean(word[:place] + "z" + word[place:], [word, "0123456789"]) == f"did you mean {word!r}?"

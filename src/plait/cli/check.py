@@ -18,7 +18,11 @@ __all__ = ["command"]
 def command(
     recipe: str, data: Path | None, assignments: tuple[str, ...], profile: str | None, trial: bool, as_json: bool
 ) -> None:
-    """Name every mistake of RECIPE and its data, or tell what would be trained; exits 2 on any mistake."""
+    """Tell what a recipe would train.
+
+    Names every mistake of RECIPE and its data, and exits with 2; or prints rows, labels, steps, repeats, and the
+    memory and time that the run would need.
+    """
     from plait.training.loop import as_recipe, settle_recipe
     from plait.training.plan import task_facts, try_steps
     from plait.training.trainer import Trainer

@@ -9,7 +9,10 @@ __all__ = ["command"]
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the script that completes plait's commands: eval "$(plait completion bash)"."""
+    """Print a shell's completion script.
+
+    Use it with: eval "$(plait completion bash)"
+    """
     from plait.cli.main import cli
 
     found = get_completion_class(shell)

@@ -28,7 +28,10 @@ TEXTS: dict[str, list[str | tuple[str, str]]] = {
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/starter"), show_default=True)
 def command(out: Path) -> None:
-    """Watch one encoder learn three tasks: train the starter recipe, show scores and predictions."""
+    """Watch one encoder learn three tasks.
+
+    Trains the starter recipe, shows its scores beside baselines, and predictions of each task.
+    """
     from plait.cli.display import console
     from plait.cli.train import run_recipe
     from plait.inference.predictor import load

@@ -14,7 +14,10 @@ __all__ = ["command"]
 @click.option("--text", "column", metavar="COLUMN", help="The file's text column.  [default: as in training]")
 @click.option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines.")
 def command(model: str, source: Path, output: Path, column: str | None, as_json: bool) -> None:
-    """Embed every row of a csv, tsv or jsonl file with MODEL, which may be a plain encoder."""
+    """Embed every row of a file.
+
+    MODEL may also be a plain Hugging Face or sentence-transformers encoder.
+    """
     from plait.cli.display import print_json, watcher_for
     from plait.inference.files import embed_file, output_format
     from plait.inference.predictor import load

@@ -15,7 +15,10 @@ __all__ = ["command"]
 @click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where data files lie.")
 @click.option("--json", "as_json", is_flag=True, help="The same facts as JSON.")
 def command(model: str, split: str, files: tuple[str, ...], data: Path | None, as_json: bool) -> None:
-    """Score MODEL, a model directory or a run, on labelled data, with 95 % bootstrap intervals."""
+    """Score a model on labelled data.
+
+    MODEL is a model directory or a run. Scores come with 95 % bootstrap intervals and beside their baselines.
+    """
     from plait.cli.display import console, make_table, number, print_json, scores_table, watcher_for
     from plait.data.examples import read_examples
     from plait.evaluation.evaluate import score_task

@@ -29,7 +29,10 @@ def command(
     columns: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Predict with one TASK of MODEL: for one text or pair given here, or for every row of a file."""
+    """Predict with one task of a model.
+
+    For one text, or one pair of texts, given here; or for every row of a file.
+    """
     if bool(texts) == bool(source):
         raise click.UsageError("give TEXT (two for a pair), or --input FILE")
     if bool(source) != bool(output):

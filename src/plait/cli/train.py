@@ -42,7 +42,10 @@ def command(
     baselines: bool,
     as_json: bool,
 ) -> None:
-    """Train RECIPE, a YAML file or a bundled name such as starter, into a new run directory."""
+    """Train a recipe, or go on with a run.
+
+    RECIPE is a YAML file or a bundled name such as starter; its run directory must be new.
+    """
     if recipe is None and resume is None:
         raise click.UsageError("give a RECIPE, or --resume RUN")
     if resume and out:

@@ -13,7 +13,7 @@ from plait.data.tokenize import load_tokenizer
 from plait.encoder.config import read_config
 from plait.encoder.find import find_checkpoint
 from plait.encoder.weights import encoder_from
-from plait.errors import ModelError, did_you_mean
+from plait.errors import ModelError, PlaitError, did_you_mean
 from plait.heads import SHARED_LAYERS
 from plait.model.about import find_model, read_about
 from plait.model.files import sha256_of
@@ -52,8 +52,22 @@ def load_model(source: str | Path, *, device: str = "auto") -> Model:
 
 
 def load_plait_model(folder: Path) -> Model:
-    """A directory that plait wrote."""
-    check_manifest(folder)
+    """A directory that plait wrote; where a run puts a better model there meanwhile, the better one."""
+    while True:
+        before = manifest_of(folder)
+        try:
+            model = read_plait_model(folder, before)
+        except (PlaitError, OSError):
+            if manifest_of(folder) == before:
+                raise
+        else:
+            if manifest_of(folder) == before:
+                return model
+
+
+def read_plait_model(folder: Path, manifest: Mapping[str, str]) -> Model:
+    """Check every file and build the model from them."""
+    check_manifest(folder, manifest)
     about = read_about(folder)
     if about.get("format") != FORMAT:
         raise ModelError(f"{folder}: format {about.get('format')}, this plait reads {FORMAT}; update plait")
@@ -80,15 +94,19 @@ def load_plait_model(folder: Path) -> Model:
     return model
 
 
-def check_manifest(folder: Path) -> None:
-    """Every file that loading reads is the one that was written."""
+def manifest_of(folder: Path) -> dict[str, str]:
+    """The sha256 of each file that loading reads, as it was when the model was saved."""
     path = folder / "manifest.json"
     try:
-        expected = json.loads(path.read_text(encoding="utf-8"))["sha256"]
-    except (OSError, ValueError, KeyError):
+        return dict(json.loads(path.read_text(encoding="utf-8"))["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
         raise ModelError(f"{path}: is missing or broken; copy the model directory again, whole") from None
+
+
+def check_manifest(folder: Path, manifest: Mapping[str, str]) -> None:
+    """Every file that loading reads is the one that was written."""
     mistakes = []
-    for name, sha256 in expected.items():
+    for name, sha256 in manifest.items():
         if not (folder / name).is_file():
             mistakes.append(f"{folder}: {name} is missing; copy the model directory again, whole")
         elif sha256_of(folder / name) != sha256:

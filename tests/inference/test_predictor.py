@@ -1,0 +1,85 @@
+"""plait.load in the hands of a user."""
+
+import numpy as np
+import pytest
+
+import plait
+from plait.errors import RequestError
+from tiny import sentences, write_tasks
+
+
+@pytest.fixture(scope="module")
+def model(tiny_bert, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("predictor")
+    return plait.load(plait.train(write_tasks(folder / "data", tiny_bert), folder / "run", baselines=False).run)
+
+
+def test_tasks_know_their_labels(model):
+    assert list(model.tasks) == ["mood", "same", "near"]
+    assert model.tasks["mood"].labels.names == ("high", "low")
+    assert (model.tasks["near"].labels.low, model.tasks["near"].labels.high) == (0.0, 5.0)
+
+
+def test_predictions_come_in_the_order_of_the_texts_whatever_their_company(model):
+    texts = sentences(70, seed=5)
+    together = model.predict("mood", texts)
+    for text, prediction in zip(texts[:9], together, strict=False):
+        (alone,) = model.predict("mood", [text])
+        assert alone.label == prediction.label
+        assert alone.probabilities == pytest.approx(prediction.probabilities, abs=1e-5)  # float32 sums in other orders
+
+
+def test_a_label_is_the_likeliest_and_its_score_its_probability(model):
+    for task, texts in (("mood", sentences(20)), ("same", list(zip(sentences(20), sentences(20, 3), strict=True)))):
+        for prediction in model.predict(task, texts):
+            assert (
+                prediction.score == prediction.probabilities[prediction.label] == max(prediction.probabilities.values())
+            )
+            assert sum(prediction.probabilities.values()) == pytest.approx(1)
+
+
+def test_scores_stay_in_their_range(model):
+    for prediction in model.predict("near", [("a dog", "a dog"), ("a dog", "the river was cold and slow")]):
+        assert prediction.label is None and prediction.probabilities is None and 0 <= prediction.score <= 5
+    assert model.predict("near", [("a dog", "a dog")])[0].score == pytest.approx(5, abs=1e-4)  # scale × cos = 5 × 1
+
+
+def test_embed_and_similarity(model):
+    texts = ["a dog", "the river", "a dog"]
+    embedded = model.embed(texts)
+    assert embedded.shape == (3, 16) == (3, model.width) and embedded.dtype == np.float32
+    assert np.array_equal(embedded[0], embedded[2])
+    cosines = model.similarity(texts, texts[:2])
+    assert cosines.shape == (3, 2) and np.diag(cosines) == pytest.approx(1, abs=1e-6)
+    unit = embedded / np.linalg.norm(embedded, axis=1, keepdims=True)
+    assert cosines == pytest.approx(unit @ unit[:2].T, abs=1e-6)
+
+
+def test_no_texts_give_no_rows(model):
+    assert model.embed([]).shape == (0, 16)
+    assert model.predict("mood", []) == [] and model.predict("near", []) == []
+
+
+def test_a_plain_encoder_embeds_and_says_that_it_has_no_tasks(tiny_roberta):
+    plain = plait.load(tiny_roberta)
+    assert plain.embed(["a dog"]).shape == (1, 16) and not plain.tasks
+    with pytest.raises(RequestError, match="plain encoder, which only embeds"):
+        plain.predict("mood", ["a dog"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: model.predict("moood", ["x"]), "no task 'moood'; did you mean 'mood'?"),
+        (lambda model: model.predict("mood", "one text"), "expected a list of texts, found one text"),
+        (lambda model: model.predict("mood", [("a", "b")]), "text 0: expected a text, found tuple"),
+        (lambda model: model.predict("near", ["a", "b"]), "example 0: the task 'near' compares two texts"),
+        (lambda model: model.predict("near", [("a", "b"), ("a", "b", "c")]), "example 1: "),
+        (lambda model: model.embed("one text"), "put it into a list"),
+        (lambda model: model.embed([None]), "text 0: expected a text, found NoneType"),
+    ],
+)
+def test_a_wrong_call_says_what_it_expected(model, call, message):
+    with pytest.raises(RequestError) as caught:
+        call(model)
+    assert message in str(caught.value)

@@ -21,9 +21,10 @@ from plait.model.decode import Decoded
 from plait.model.load import load_model
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec
+from plait.model.watch import Silent
 from plait.training.baselines import frozen_model
-from plait.training.loop import as_recipe, settle_recipe, train
-from plait.training.watch import Silent
+from plait.training.loop import as_recipe, train
+from plait.training.settle import settle_recipe
 
 
 def both_splits(splits: dict[str, Examples]) -> Examples:

@@ -8,7 +8,6 @@ from plait.gradients.combine import COMBINERS, weigh_gradients
 from plait.training.loop import as_recipe, settle_recipe
 from plait.training.step import train_step
 from plait.training.trainer import Trainer
-from plait.training.watch import Silent
 
 PLANNED = [("mood", (0, 3, 5, 6)), ("same", (1, 2, 4))]
 
@@ -48,8 +47,7 @@ def test_weighing_twice_is_weighing_by_the_product():
 def trainer(tiny_recipe) -> Trainer:
     """A model whose dropout is off, so that its gradients can be worked out again."""
     made = Trainer(
-        settle_recipe(as_recipe(tiny_recipe(shared_layer="tanh", tasks=two_tasks(tiny_recipe)), None, None, ())),
-        Silent(),
+        settle_recipe(as_recipe(tiny_recipe(shared_layer="tanh", tasks=two_tasks(tiny_recipe)), None, None, ()))
     )
     made.model.eval()
     return made

@@ -42,23 +42,23 @@ def sampled(
     *,
     by: Literal["size", "equal", "temperature"] = "size",
     weights: dict[str, Positive] | None = None,
-    t: Positive = 2.0,
+    t: Positive | None = None,
 ) -> list[list[Step]]:
     """MT-DNN (Liu 2019): the batches of all tasks merged and shuffled (`size`), or the task of each step drawn.
 
-    `equal` draws by `weights` (1 each unless given), `temperature` by size^(1/t) × weight; an epoch has as many steps
-    as all tasks have batches.
+    `equal` draws by `weights` (1 each unless given), `temperature` by size^(1/t) × weight, t being 2 unless
+    given; an epoch has as many steps as all tasks have batches.
     """
     chosen = weights or {}
     plans: list[list[Step]] = []
     for epoch in range(epochs):
         generator = random.Random(f"{seed}/sampled/{epoch}")
         if by == "size":
-            repeats = {task: round(count * chosen.get(task, 1.0)) for task, count in batches.items()}
+            repeats = {task: max(1, round(count * chosen.get(task, 1.0))) for task, count in batches.items()}
             steps: list[Step] = [(task,) for task, count in repeats.items() for _ in range(count)]
             generator.shuffle(steps)
         else:
-            power = 0.0 if by == "equal" else 1 / t
+            power = 0.0 if by == "equal" else 1 / (t or 2.0)
             shares = [count**power * chosen.get(task, 1.0) for task, count in batches.items()]
             steps = [(task,) for task in generator.choices(list(batches), shares, k=sum(batches.values()))]
         plans.append(steps)

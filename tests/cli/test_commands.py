@@ -143,3 +143,21 @@ def test_a_signal_stops_after_a_checkpoint_and_resume_goes_on(recipe_file, tmp_p
     assert list((tmp_path / "run/checkpoints").glob("step-*"))
     changed = plait("train", recipe_file, "--resume", tmp_path / "run", "--no-baselines", code=2).stderr
     assert "epochs: 2000 → 2" in changed
+
+
+def test_json_output_is_json_on_every_line(run, tmp_path):
+    source = run.parent / "data/mood-dev.csv"
+    for command in (
+        ("predict", run, "mood", "--input", source, "--output", tmp_path / "out.jsonl"),
+        ("embed", run, "--input", source, "--output", tmp_path / "out.npy"),
+        ("evaluate", run),
+    ):
+        lines = [json.loads(line) for line in plait(*command, "--json").stdout.splitlines()]
+        assert lines[-1]["kind"] == "result", command
+
+
+def test_words_in_brackets_are_shown_as_they_are(tiny_recipe, tmp_path):
+    recipe = tiny_recipe(epochs=1)
+    recipe["tasks"] = {"[/b]": recipe["tasks"]["mood"]}
+    YAML().dump(recipe, tmp_path / "recipe.yaml")
+    assert "[/b]" in plait("train", tmp_path / "recipe.yaml", "--out", tmp_path / "[b]", "--no-baselines").stdout

@@ -181,8 +181,8 @@ def test_scores_that_do_not_vary_need_a_range(values):
 def test_bad_scores_are_named():
     _, bad = encode_labels(["5.1", "-0.1", "nan", "inf", "-inf", "", "high", "3"], Labels("score", low=0, high=5))
     assert bad == {
-        0: "the label 5.1 is outside the range 0 to 5",
-        1: "the label -0.1 is outside the range 0 to 5",
+        0: "the label 5.1 is outside the range 0 to 5; the label's `range` sets it",
+        1: "the label -0.1 is outside the range 0 to 5; the label's `range` sets it",
         2: "the label 'nan' is not a number",
         3: "the label 'inf' is not a number",
         4: "the label '-inf' is not a number",

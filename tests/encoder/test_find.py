@@ -101,20 +101,10 @@ def test_a_checkpoint_in_the_hubs_cache_is_found_offline(hub, tiny_bert, name):
     assert plait.load(name, device="cpu").embed(["a good film"]).shape == (1, 16)
 
 
-def test_a_directory_is_taken_as_it_is(tiny_bert, tmp_path, monkeypatch):
+def test_a_directory_is_taken_as_it_is(tiny_bert, monkeypatch):
     assert find_checkpoint(str(tiny_bert)) == tiny_bert.resolve()
     monkeypatch.chdir(tiny_bert.parent)
     assert find_checkpoint(tiny_bert.name) == tiny_bert.resolve()  # here
-    monkeypatch.chdir(tmp_path)
-    assert find_checkpoint(tiny_bert.name, beside=tiny_bert.parent) == tiny_bert.resolve()  # beside the recipe
-
-
-def test_a_directory_beside_the_recipe_comes_before_one_here(tiny_bert, tmp_path, monkeypatch):
-    for place in ("here", "recipe"):
-        shutil.copytree(tiny_bert, tmp_path / place / "encoder")
-    monkeypatch.chdir(tmp_path / "here")
-    assert find_checkpoint("encoder", beside=tmp_path / "recipe") == tmp_path / "recipe" / "encoder"
-    assert find_checkpoint("encoder") == tmp_path / "here" / "encoder"
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "a/b/c"])

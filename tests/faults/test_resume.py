@@ -28,7 +28,7 @@ def work(recipe: dict, folder: str) -> None:
 
     torch.set_num_threads(1)
     if (Path(folder) / "run.json").is_file():
-        loop.resume(folder, baselines=False)
+        loop.resume(folder)
     else:
         loop.train(recipe, folder, baselines=False)
 

@@ -16,8 +16,8 @@ from plait.encoder.bert import Encoder
 from plait.encoder.config import read_config
 from plait.encoder.packing import Packed, pack
 from plait.encoder.weights import encoder_from, sources_of
+from plait.model.apply import embed_texts
 from plait.model.load import load_model
-from plait.model.run import embed_texts
 from tiny import sentences
 
 TINY_LIMIT = 40  # the tokenizer's; the weights would allow 42

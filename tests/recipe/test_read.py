@@ -479,6 +479,36 @@ def test_a_mistake_in_an_extended_file_is_named_there(folder):
     ]
 
 
+def test_an_encoder_is_looked_for_beside_the_recipe_that_names_it(folder, monkeypatch, tmp_path_factory):
+    (folder / "mine").mkdir()
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert read(folder, PLAIN.replace("encoder: tiny", "encoder: mine")).encoder == str((folder / "mine").resolve())
+
+
+def test_merge_keys_of_yaml_are_read(folder):
+    task = "tasks:\n  a: &a {train: mood.csv, text: sentence, label: mood}\n  b: {<<: *a, weight: 2}\n"
+    assert read(folder, "encoder: tiny\n" + task).tasks["b"].text == ("sentence",)
+    assert mistakes(folder, "encoder: tiny\n" + task.replace("weight", "wait")) == [
+        "recipe.yaml:4: tasks.b: unknown key 'wait'; did you mean 'weight'?"
+    ]
+
+
+def test_moved_data_is_found_by_its_name_below_data(folder, tmp_path_factory):
+    recipe = read(folder, PLAIN)
+    write_recipe(recipe, folder / "saved.yaml")
+    moved = tmp_path_factory.mktemp("moved")
+    for name in ("mood.csv", "near.csv"):
+        (folder / name).rename(moved / name)
+    found = read_recipe(folder / "saved.yaml", TABLES, data=moved)
+    assert found.files("mood", "train") == (moved / "mood.csv",)
+
+
+def test_a_temperature_belongs_to_sampling_by_temperature(folder):
+    assert mistakes(folder, PLAIN + "schedule: {name: sampled, t: 3.0}\n") == [
+        "recipe.yaml:11: schedule.t: belongs to by: temperature"
+    ]
+
+
 @pytest.mark.parametrize("relative", [False, True])
 def test_a_cycle_of_extends_is_refused(folder, monkeypatch, relative):
     monkeypatch.chdir(folder)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from plait.model.watch import Silent
 from plait.training.baselines import FROZEN, MAJORITY, ZERO_SHOT, best_threshold, measure_baselines
 from plait.training.loop import as_recipe, settle_recipe
-from plait.training.watch import Silent
 
 
 def measured(recipe: dict) -> dict:

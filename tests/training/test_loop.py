@@ -1,6 +1,7 @@
 """A whole run on a tiny encoder."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -8,10 +9,11 @@ import torch
 from safetensors.torch import load_file
 
 import plait
-from plait.errors import NotFiniteError, RunError
+from plait.errors import NotFiniteError, PlaitError, RunError
+from plait.model.watch import Silent
 from plait.training.loop import Stopped, as_recipe, resume, settle_recipe
+from plait.training.run import Run
 from plait.training.trainer import Trainer
-from plait.training.watch import Silent
 
 
 def test_a_run_writes_everything_it_promises(tiny_recipe, tmp_path):
@@ -102,8 +104,8 @@ def test_a_frozen_run_equals_one_that_encodes_every_batch(tiny_recipe, tmp_path)
     """Stored embeddings are what the encoder gives without dropout; only the order of additions differs."""
     recipe = tiny_recipe(train_encoder=False, dropout=0.0)
     settled = settle_recipe(as_recipe(recipe, None, None, ()))
-    stored, encoded = Trainer(settled, Notes()), Trainer(settled, Notes())
-    encoded.forward = encoded.model
+    stored, encoded = Trainer(settled), Trainer(settled)
+    stored.store_embeddings(Silent())
     for number, planned in enumerate(stored.plan.epoch_plan(0)):
         assert stored.step(number, planned) == pytest.approx(encoded.step(number, planned), abs=1e-5)
 
@@ -115,7 +117,7 @@ def test_changed_data_refuses_to_resume_and_shows_the_difference(tiny_recipe, tm
     path = tmp_path / "data/mood-train.csv"
     path.write_text(path.read_text() + "one more row,low\n")
     with pytest.raises(RunError, match=r"the data was changed: mood\.train\.0\.sha256") as caught:
-        resume(tmp_path / "run", baselines=False)
+        resume(tmp_path / "run")
     assert "mood.train.0.rows: 24 → 25" in str(caught.value)
 
 
@@ -153,3 +155,71 @@ def test_bfloat16_trains(tiny_recipe, tmp_path):
 def test_a_loss_that_is_not_finite_stops_the_run(tiny_recipe, tmp_path):
     with pytest.raises(NotFiniteError, match=r"step \d+: the (loss|gradient) is (inf|nan).*rows \d+"):
         plait.train(tiny_recipe(lr=1e30, clip=None, epochs=20), tmp_path / "run", baselines=False)
+
+
+def test_a_changed_encoder_refuses_to_resume(tiny_recipe, tiny_bert, tmp_path):
+    encoder = tmp_path / "encoder"
+    shutil.copytree(tiny_bert, encoder)
+    stops = iter([False, True])
+    with pytest.raises(Stopped):
+        plait.train(tiny_recipe(encoder=str(encoder)), tmp_path / "run", baselines=False, stop=lambda: next(stops))
+    config = encoder / "config.json"
+    config.write_text(config.read_text() + " ")
+    with pytest.raises(RunError, match=r"the encoder was changed: config\.json"):
+        resume(tmp_path / "run")
+
+
+def test_a_run_goes_on_with_data_that_moved(tiny_recipe, tmp_path):
+    stops = iter([False, True])
+    with pytest.raises(Stopped):
+        plait.train(tiny_recipe(), tmp_path / "run", baselines=False, stop=lambda: next(stops))
+    (tmp_path / "data").rename(tmp_path / "moved")
+    assert resume(tmp_path / "run", data=tmp_path / "moved").steps == 6
+
+
+def test_what_is_refused_leaves_no_run_behind(tiny_recipe, tmp_path):
+    recipe = tiny_recipe()
+    recipe["tasks"]["mood"]["max_length"] = 2
+    with pytest.raises(PlaitError, match="no room for text"):
+        plait.train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("kind", ["empty", "link", "here"])
+def test_a_run_may_fill_an_empty_folder(tiny_recipe, tmp_path, monkeypatch, kind):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    monkeypatch.chdir(tmp_path / "empty")
+    result = plait.train(tiny_recipe(epochs=1), "." if kind == "here" else tmp_path / kind, baselines=False)
+    assert (tmp_path / "empty/best/plait.json").is_file() and (tmp_path / "link").is_symlink()
+    assert result.steps == 3
+
+
+def test_a_folder_with_other_things_is_refused(tiny_recipe, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/thesis.tex").write_text("years of work")
+    with pytest.raises(RunError, match=r"is not empty, it has thesis\.tex"):
+        plait.train(tiny_recipe(), tmp_path / "full")
+
+
+def test_two_processes_cannot_train_one_run(tiny_recipe, tmp_path):
+    stops = iter([False, True])
+    with pytest.raises(Stopped):
+        plait.train(tiny_recipe(), tmp_path / "run", baselines=False, stop=lambda: next(stops))
+    with Run(tmp_path / "run").locked(), pytest.raises(RunError, match="another process is training this run"):
+        resume(tmp_path / "run")
+
+
+def test_a_model_in_a_folder_named_like_a_bundled_encoder_is_itself(tiny_recipe, tmp_path, monkeypatch):
+    result = plait.train(tiny_recipe(epochs=1), tmp_path / "run", baselines=False)
+    shutil.copytree(result.model, tmp_path / "minilm")
+    monkeypatch.chdir(tmp_path)
+    expected = plait.load(result.model).embed(["a dog"])
+    for name in ("minilm", "./minilm"):
+        assert np.array_equal(plait.load(name).embed(["a dog"]), expected)
+
+
+def test_a_device_that_is_not_there_is_refused(tiny_recipe, tmp_path):
+    if not torch.cuda.is_available():
+        with pytest.raises(PlaitError, match="device 'cuda': this torch finds none"):
+            plait.train(tiny_recipe(device="cuda"), tmp_path / "run")

@@ -211,9 +211,49 @@ def test_every_mistake_that_the_data_shows_comes_at_once_with_its_line(broken):
     ]
 
 
-def test_a_head_that_follows_from_the_label_cannot_stand_behind_a_shared_layer_either(tmp_path):
-    (found,) = mistakes_of(tmp_path, LABELS["score"], top={"shared_layer": "tanh"})
-    assert found.startswith("tasks.it.head: cosine compares embeddings and cannot stand behind a shared_layer")
+def test_behind_a_shared_layer_a_score_gets_a_head_that_may_stand_there(tmp_path):
+    assert task_of(tmp_path, LABELS["score"]).spec.head == "cosine"
+    assert task_of(tmp_path, LABELS["score"], top={"shared_layer": "tanh"}).spec.head == "difference_product"
+
+
+@pytest.mark.parametrize(
+    ("top", "message"),
+    [
+        ({"best_by": "it"}, "best_by: the task 'it' has no dev data to judge by"),
+        ({"early_stopping": 2}, "early_stopping: needs dev data, and no task has any"),
+    ],
+)
+def test_what_dev_data_must_decide_is_refused_without_any(tmp_path, top, message):
+    assert mistakes_of(tmp_path, LABELS["score"], top=top) == [message]
+
+
+def test_an_area_under_a_curve_needs_both_classes_in_dev(tmp_path):
+    write(tmp_path / "dev.csv", ["1", "1"])
+    keys = {"metric": "roc_auc", "dev": str(tmp_path / "dev.csv")}
+    (found,) = mistakes_of(tmp_path, ["0", "1", "1"], **keys)
+    assert found == "tasks.it.metric: roc_auc needs two classes in dev, which has one"
+
+
+def test_the_rows_of_the_recipe_are_those_of_every_task_that_names_none(tmp_path):
+    assert len(task_of(tmp_path, ["0", "1"] * 20, top={"rows": 7}).train) == 7
+    assert len(task_of(tmp_path, ["0", "1"] * 20, top={"rows": 7}, rows=9).train) == 9
+
+
+def test_files_of_one_name_are_counted_apart(tmp_path):
+    for name, labels in (("x", ["0", "1", "1"]), ("y", ["0", "1"])):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "train.csv", labels)
+    files = [str(tmp_path / name / "train.csv") for name in ("x", "y")]
+    found = settle_one(tmp_path, ["0"], train=files).fingerprints["it"]["train"]
+    assert [file["rows"] for file in found] == [3, 2]
+
+
+@pytest.mark.parametrize("name", ["keys", "training", "mean", "longest", "a.b"])
+def test_a_name_that_a_task_cannot_have_is_refused(tmp_path, name):
+    write(tmp_path / "train.csv", ["0", "1"])
+    task = {"train": str(tmp_path / "train.csv"), "text": ["one", "two"], "label": "label"}
+    with pytest.raises(PlaitError, match="cannot be the name of a task; choose another"):
+        settle(recipe_from(Tree({"encoder": "tiny", "tasks": {name: task}}), TABLES), 40)
 
 
 def test_label_smoothing_of_scores_is_refused_at_its_own_line(tmp_path):

@@ -12,7 +12,6 @@ from plait.recipe.schema import LossChoice
 from plait.training.loop import as_recipe, settle_recipe
 from plait.training.step import Objective, seeded, train_step
 from plait.training.trainer import Trainer
-from plait.training.watch import Silent
 
 CPU = torch.device("cpu")
 MOOD, SAME, NEAR = ("mood", (0, 3, 5, 6)), ("same", (1, 2, 4)), ("near", (7, 9))
@@ -20,7 +19,7 @@ MOOD, SAME, NEAR = ("mood", (0, 3, 5, 6)), ("same", (1, 2, 4)), ("near", (7, 9))
 
 @pytest.fixture
 def make(tiny_recipe) -> Callable[..., Trainer]:
-    return lambda **changes: Trainer(settle_recipe(as_recipe(tiny_recipe(**changes), None, None, ())), Silent())
+    return lambda **changes: Trainer(settle_recipe(as_recipe(tiny_recipe(**changes), None, None, ())))
 
 
 def step(trainer: Trainer, planned: list, *, seed: str = "7/0", clip: float | None = None, forward=None) -> dict:

@@ -23,13 +23,13 @@ def command(
     Names every mistake of RECIPE and its data, and exits with 2; or prints rows, labels, steps, repeats, and the
     memory and time that the run would need.
     """
-    from plait.training.loop import as_recipe, settle_recipe
+    from plait.training.loop import as_recipe
     from plait.training.plan import task_facts, try_steps
+    from plait.training.settle import settle_recipe
     from plait.training.trainer import Trainer
-    from plait.training.watch import Silent
 
     settled = settle_recipe(as_recipe(recipe, data, profile, assignments))
-    trainer = Trainer(settled, Silent())
+    trainer = Trainer(settled)
     facts = task_facts(trainer)
     tried = try_steps(trainer) if trial else None
     from plait.cli.display import console, make_table, print_json

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from plait.training.watch import Watcher
+from plait.model.card import number
+from plait.model.watch import Watcher
 
 __all__ = ["Lines", "console", "make_table", "number", "print_json", "scores_table", "watcher_for"]
 
@@ -20,8 +21,8 @@ EVERY = 10.0  # seconds between two lines of progress in a pipe
 
 def console() -> Console:
     """Where results go; a pipe gets them without colour and at full width."""
-    out = Console(highlight=False)
-    return out if out.is_terminal else Console(highlight=False, width=140)
+    out = Console(highlight=False, markup=False)
+    return out if out.is_terminal else Console(highlight=False, markup=False, width=140)
 
 
 def print_json(value: object) -> None:
@@ -33,19 +34,14 @@ def watcher_for(as_json: bool) -> Watcher:
     """The display that suits where the output goes."""
     if as_json:
         return JsonLines()
-    errors = Console(stderr=True, highlight=False)
+    errors = Console(stderr=True, highlight=False, markup=False)
     return Bar(errors) if errors.is_terminal else Lines()
-
-
-def number(value: float | None) -> str:
-    """Three decimals, or a dash."""
-    return "–" if value is None else f"{value:.3f}"
 
 
 def score_line(record: Mapping[str, Any]) -> str:
     """An evaluation in one line."""
     parts = [
-        f"{task} {record['metrics'][task]} {number(values[record['metrics'][task]])}"
+        f"{task} {record['metrics'][task]} {number(values.get(record['metrics'][task]))}"
         for task, values in record["dev"].items()
     ]
     mean = f"  mean {number(record['mean'])}" if len(parts) > 1 else ""
@@ -121,13 +117,14 @@ class Lines:
 
     def __init__(self) -> None:
         self.what = ""
-        self.done = self.total = 0
+        self.done = self.done_before = self.total = 0
         self.last = 0.0
         self.speed = Speed()
 
     def begin(self, what: str, total: int, done: int = 0) -> None:
         """Say what begins."""
         self.what, self.total, self.done, self.last = what, total, done, time.monotonic()
+        self.done_before = done
         self.speed = Speed()
         click.echo(f"{what} ({total:,})", err=True)
 
@@ -138,7 +135,7 @@ class Lines:
         now = time.monotonic()
         if now - self.last >= EVERY:
             self.last = now
-            left = (self.total - self.done) * (now - self.speed.started) / max(self.done, 1)
+            left = (self.total - self.done) * (now - self.speed.started) / max(self.done - self.done_before, 1)
             click.echo(f"  {self.what}: {self.done:,}/{self.total:,}, {speed:,.0f}/s, {left:,.0f} s left", err=True)
 
     def end(self) -> None:

@@ -43,7 +43,8 @@ def command(model: str, split: str, files: tuple[str, ...], data: Path | None, a
     watcher.end()
     baselines = {} if files else about["baselines"].get(split, {})
     if as_json:
-        print_json({"scores": {task: asdict(found) for task, found in scores.items()}, "baselines": baselines})
+        found = {task: asdict(scored) for task, scored in scores.items()}
+        print_json({"kind": "result", "scores": found, "baselines": baselines})
         return
     out = console()
     metrics = {task: found.metric for task, found in scores.items()}

@@ -49,7 +49,10 @@ def command(
     if source and output:
         watcher = watcher_for(as_json)
         rows = predict_file(predictor, spec, source, output, columns or spec.text, watcher)
-        click.echo(f"{rows:,} predictions in {output}")
+        if as_json:
+            print_json({"kind": "result", "output": str(output), "rows": rows})
+        else:
+            click.echo(f"{rows:,} predictions in {output}")
         return
     if len(texts) != len(spec.text):
         needed = "one text" if len(spec.text) == 1 else "two texts"

@@ -30,7 +30,11 @@ def recipe_options(function: click.decorators.FC) -> click.decorators.FC:
 @click.option("--out", type=click.Path(path_type=Path), help="The run's directory.  [default: runs/RECIPE]")
 @recipe_options
 @click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with a run.")
-@click.option("--baselines/--no-baselines", default=True, help="Measure what a result must beat, before training.")
+@click.option(
+    "--baselines/--no-baselines",
+    default=True,
+    help="Measure first what a result must beat.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Events and the result as JSON lines.")
 def command(
     recipe: str | None,
@@ -85,13 +89,11 @@ def run_recipe(
         begin = partial(loop.resume, resume, recipe=recipe)
     else:
         assert recipe is not None, "a run is new or goes on"
-        begin = partial(loop.train, recipe, out or Path("runs") / Path(recipe).stem)
+        begin = partial(loop.train, recipe, out or Path("runs") / Path(recipe).stem, baselines=baselines)
     watcher = watcher_for(as_json)
     with stop_on_signals() as stop:
         try:
-            return begin(
-                data=data, profile=profile, assignments=assignments, baselines=baselines, watcher=watcher, stop=stop
-            )
+            return begin(data=data, profile=profile, assignments=assignments, watcher=watcher, stop=stop)
         except loop.Stopped as stopped:
             watcher.end()
             watcher.note(str(stopped))
@@ -111,7 +113,7 @@ def show(result: "Result", as_json: bool) -> None:
         print_json({"kind": "result", **asdict(result)})
         return
     metrics = {task["name"]: task["metric"] for task in read_about(result.model)["tasks"]}
-    values = {task: scores[metrics[task]] for task, scores in result.scores.items()}
+    values = {task: scores[metrics[task]] for task, scores in result.scores.items() if metrics[task] in scores}
     out = console()
     if values:
         title = f"dev scores after step {result.best_step:,}"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from plait.data.labels import Labels, encode_labels
-from plait.data.read import Rows, read_rows, row_mistakes
+from plait.data.read import Rows, is_unicode, read_rows, row_mistakes
 from plait.errors import DataError
 
 __all__ = ["Examples", "examples_from", "read_examples"]
@@ -44,6 +44,8 @@ def examples_from(rows: Rows, text: Sequence[str], label: str, labels: Labels) -
         for row, value in enumerate(rows.columns[column]):
             if not value.strip():
                 bad.setdefault(row, f"the text in column {column!r} is empty")
+            elif not is_unicode(value):
+                bad.setdefault(row, f"the text in column {column!r} has half a character (a lone surrogate)")
     if bad:
         raise DataError(*row_mistakes([f"{rows.origins[row]}: {problem}" for row, problem in sorted(bad.items())]))
     return Examples(tuple(rows.columns[column] for column in text), encoded, rows.origins)

@@ -80,6 +80,8 @@ def labels_from(
     if classes is not None:
         if len({class_of(word) for word in classes}) < max(2, len(classes)):
             raise DataError("classes: a task needs at least two classes, each given once")
+        if len(set(classes.values())) < len(classes):
+            raise DataError("classes: two classes have the same name; give each its own")
         return Labels("classes", tuple(class_of(word) for word in classes), tuple(classes.values()))
     found = sorted({class_of(value) for value in values if value.strip()}, key=class_order)
     if len(found) < 2:
@@ -102,7 +104,7 @@ def encode_labels(values: Sequence[str], labels: Labels) -> tuple[np.ndarray, di
             if number is None:
                 bad[row] = f"the label {word!r} is not a number"
             elif not labels.low <= number <= labels.high:
-                bad[row] = f"the label {word} is outside the range {labels.low:g} to {labels.high:g}"
+                bad[row] = f"the label {word} is outside the range {labels.describe()}; the label's `range` sets it"
             else:
                 encoded[row] = number
         elif plain_yes_no:

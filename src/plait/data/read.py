@@ -9,7 +9,7 @@ from pathlib import Path
 
 from plait.errors import DataError, did_you_mean
 
-__all__ = ["Rows", "read_rows", "row_mistakes"]
+__all__ = ["Rows", "is_unicode", "read_rows", "row_mistakes", "shown_names"]
 
 SHOWN = 20  # bad rows that a message lists before it only counts
 
@@ -31,6 +31,7 @@ def read_rows(paths: Sequence[Path], columns: Sequence[str], *, quoting: str | N
     found: dict[str, list[str]] = {column: [] for column in wanted}
     origins: list[str] = []
     mistakes: list[str] = []
+    shown = shown_names(paths)
     for path in paths:
         has_header = path.suffix.lower() not in (".jsonl", ".ndjson")
         records = read_delimited(path, quoting) if has_header else read_json_lines(path, wanted)
@@ -45,11 +46,17 @@ def read_rows(paths: Sequence[Path], columns: Sequence[str], *, quoting: str | N
             if not problems and (line > 1 or not has_header):
                 for column in wanted:
                     found[column].append(record[column])
-                origins.append(f"{path.name}:{line}")
+                origins.append(f"{shown[path]}:{line}")
         mistakes += row_mistakes(bad)
     if mistakes:
         raise DataError(*mistakes)
     return Rows(found, origins)
+
+
+def shown_names(paths: Sequence[Path]) -> dict[Path, str]:
+    """How messages name each file: without its folder, unless two have the same name."""
+    names = [path.name for path in paths]
+    return {path: str(path) if names.count(path.name) > 1 else path.name for path in paths}
 
 
 def row_mistakes(bad: Sequence[str]) -> list[str]:
@@ -159,6 +166,15 @@ def read_json_lines(path: Path, wanted: Sequence[str]) -> Iterator[Record]:
                 yield number, record, f"the value of {nested[0]!r} is not plain text" if nested else None
     except OSError as error:
         yield 0, {}, f"cannot be read: {error.strerror}"
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written at all: JSON's escapes and a shell's bytes may hold half a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def as_text(cell: object) -> str:

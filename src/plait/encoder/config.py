@@ -7,9 +7,11 @@ from typing import Any
 
 from plait.errors import EncoderError
 
-__all__ = ["EncoderConfig", "read_config"]
+__all__ = ["POOLING_KEYS", "EncoderConfig", "read_config", "read_json"]
 
 SUPPORTED = ("bert", "roberta", "xlm-roberta", "camembert")
+# Our poolings as sentence-transformers spells them.
+POOLING_KEYS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
 UNBOUNDED = 1_000_000  # tokenizers without a limit say 1e30
 
 
@@ -101,10 +103,9 @@ def read_modules(folder: Path) -> tuple[str | None, bool]:
     if named is not None:
         found = [named] if isinstance(named, str) else list(named)
     else:
-        names = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
-        found = [name for name, key in names.items() if pooling.get(key)]
+        found = [name for name, key in POOLING_KEYS.items() if pooling.get(key)]
         others = [key for key, on in pooling.items() if on is True and key.startswith("pooling_mode_")]
-        found += [key for key in others if key not in names.values()]
+        found += [key for key in others if key not in POOLING_KEYS.values()]
     if len(found) != 1 or found[0] not in ("cls", "mean", "max"):
         raise EncoderError(
             f"{folder}: pooling {', '.join(found) or 'none'} is not supported; supported: cls, mean, max"

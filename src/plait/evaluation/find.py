@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plait.errors import RequestError, did_you_mean
-from plait.model.about import find_model
+from plait.model.about import find_model, portable
 from plait.model.files import sha256_of
 from plait.model.model import Model
 
@@ -36,10 +36,12 @@ def find_split(source: str | Path, about: Mapping[str, Any], split: str, data: P
     """The files that a model was trained beside: in its run's recipe, or by their names below --data."""
     folder = find_model(source)
     assert folder is not None, "its plait.json has just been read"
-    begun = folder.parent / "run.json"
+    begun = folder.resolve().parent / "run.json"
     tasks = about["recipe"].get("tasks", {})
     if begun.is_file():
-        tasks = json.loads(begun.read_text(encoding="utf-8"))["recipe"]["tasks"]
+        run = json.loads(begun.read_text(encoding="utf-8"))
+        if portable(run["recipe"]) == about["recipe"]:  # the run that made it, not one that it was copied into
+            tasks = run["recipe"]["tasks"]
     files: dict[str, list[Path]] = {}
     mistakes: list[str] = []
     for task, splits in about["data"].items():

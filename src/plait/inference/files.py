@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -13,21 +12,9 @@ from plait.errors import RequestError
 from plait.inference.predictor import Prediction, Predictor
 from plait.model.files import whole_file
 from plait.model.tasks import TaskSpec
+from plait.model.watch import Watcher
 
 __all__ = ["embed_file", "output_format", "predict_file"]
-
-
-class Progress(Protocol):
-    """Told how far the work is."""
-
-    def begin(self, what: str, total: int, done: int = 0) -> None:
-        """A part of the work begins."""
-
-    def advance(self, count: int = 1) -> None:
-        """So much more is done."""
-
-    def end(self) -> None:
-        """That part is over."""
 
 
 def output_format(path: Path, allowed: Sequence[str]) -> str:
@@ -40,17 +27,17 @@ def output_format(path: Path, allowed: Sequence[str]) -> str:
 
 
 def predict_file(
-    predictor: Predictor, spec: TaskSpec, source: Path, output: Path, columns: Sequence[str], progress: Progress
+    predictor: Predictor, spec: TaskSpec, source: Path, output: Path, columns: Sequence[str], watcher: Watcher
 ) -> int:
     """Write the texts and a task's predictions, row by row; the number of rows."""
     if len(columns) != len(spec.text):
         raise RequestError(f"the task {spec.name!r} reads {len(spec.text)} text columns, {len(columns)} given")
     rows = read_rows([source], columns, quoting=spec.quoting)
     texts = [rows.columns[column] for column in columns]
-    progress.begin(f"predicting {spec.name}", len(rows) * len(spec.views))
+    watcher.begin(f"predicting {spec.name}", len(rows) * len(spec.views))
     examples = texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
-    predictions = predictor.predict(spec.name, examples, progress=progress.advance)
-    progress.end()
+    predictions = predictor.predict(spec.name, examples, progress=watcher.advance)
+    watcher.end()
     names = [] if spec.labels.kind == "score" else list(spec.labels.names)
     header = [*columns, *([] if spec.labels.kind == "score" else ["label"]), "score", *(f"p({name})" for name in names)]
     records = [
@@ -73,12 +60,12 @@ def cells(prediction: Prediction, names: Sequence[str]) -> list[str | float | No
     return [prediction.label, prediction.score, *(prediction.probabilities[name] for name in names)]
 
 
-def embed_file(predictor: Predictor, source: Path, output: Path, column: str, progress: Progress) -> tuple[int, int]:
+def embed_file(predictor: Predictor, source: Path, output: Path, column: str, watcher: Watcher) -> tuple[int, int]:
     """Write the embeddings of a column as a numpy array; its shape."""
     rows = read_rows([source], [column])
-    progress.begin("embedding", len(set(rows.columns[column])))
-    embedded = predictor.embed(rows.columns[column], progress=progress.advance)
-    progress.end()
+    watcher.begin("embedding", len(set(rows.columns[column])))
+    embedded = predictor.embed(rows.columns[column], progress=watcher.advance)
+    watcher.end()
     with whole_file(output) as aside, aside.open("wb") as file:
         np.save(file, embedded)
     return len(rows), predictor.width

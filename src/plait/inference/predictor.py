@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from plait.data.read import is_unicode
 from plait.errors import RequestError, did_you_mean
+from plait.model.apply import Advance, embed_texts, task_outputs
 from plait.model.decode import decode
 from plait.model.load import load_model
 from plait.model.model import Model
-from plait.model.run import Progress, embed_texts, task_outputs
 from plait.model.tasks import TaskSpec
 
 __all__ = ["Prediction", "Predictor", "load"]
@@ -47,14 +48,14 @@ class Predictor:
         """The dimensions of an embedding."""
         return self._model.encoder.config.width
 
-    def embed(self, texts: Sequence[str], *, progress: Progress | None = None) -> np.ndarray:
+    def embed(self, texts: Sequence[str], *, progress: Advance | None = None) -> np.ndarray:
         """Embeddings (texts, width) in float32; unit vectors where the model normalises."""
         check_texts(texts)
         embedded: np.ndarray = embed_texts(self._model, texts, progress=progress).numpy()
         return embedded
 
     def predict(
-        self, task: str, texts: Sequence[str] | Sequence[Pair], *, progress: Progress | None = None
+        self, task: str, texts: Sequence[str] | Sequence[Pair], *, progress: Advance | None = None
     ) -> list[Prediction]:
         """The task's prediction for each text, or for each pair of texts."""
         spec = self.task(task)
@@ -95,6 +96,8 @@ def check_texts(texts: Sequence[str]) -> None:
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise RequestError(f"text {number}: expected a text, found {type(text).__name__}")
+        if not is_unicode(text):
+            raise RequestError(f"text {number}: has half a character (a lone surrogate)")
 
 
 def as_columns(spec: TaskSpec, texts: Sequence[str] | Sequence[Pair]) -> list[list[str]]:
@@ -105,7 +108,10 @@ def as_columns(spec: TaskSpec, texts: Sequence[str] | Sequence[Pair]) -> list[li
     for number, pair in enumerate(texts):
         if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(side, str) for side in pair):
             raise RequestError(f"example {number}: the task {spec.name!r} compares two texts; give pairs (text, text)")
-    return [[pair[side] for pair in texts] for side in (0, 1)]
+    columns = [[pair[side] for pair in texts] for side in (0, 1)]
+    for column in columns:
+        check_texts(column)
+    return columns
 
 
 def load(source: str | Path, *, device: str = "auto") -> Predictor:

@@ -50,5 +50,7 @@ def read_about(source: str | Path) -> dict[str, Any]:
     folder = find_model(source)
     if folder is None:
         raise ModelError(f"{source}: is no plait model; expected a directory with plait.json")
-    about: dict[str, Any] = json.loads((folder / "plait.json").read_text(encoding="utf-8"))
-    return about
+    try:
+        return dict(json.loads((folder / "plait.json").read_text(encoding="utf-8")))
+    except ValueError:
+        raise ModelError(f"{folder}/plait.json: is not JSON; copy the model directory again, whole") from None

@@ -1,13 +1,12 @@
 """The model card: what the model does, how well, on which data, and what it cannot do."""
 
-from typing import Any
-
 import plait
 from plait.model.about import About
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec
+from plait.recipe.read import recipe_text
 
-__all__ = ["model_card"]
+__all__ = ["model_card", "number"]
 
 KINDS = {"classes": "one of several classes", "yes_no": "yes or no", "score": "a score"}
 
@@ -36,7 +35,7 @@ def model_card(model: Model, about: About) -> str:
         + "\n".join(task_row(spec) for spec in model.tasks.values()),
         scores_table(model, about),
         "## Data\n\n| task | split | file | rows | sha256 |\n|---|---|---|---|---|\n" + "\n".join(data_rows(about)),
-        "## Recipe\n\n```yaml\n" + "\n".join(yaml_lines(about.recipe)) + "\n```",
+        f"## Recipe\n\n```yaml\n{recipe_text(about.recipe)}```",
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits),
     ]
     return "\n\n".join(blocks) + "\n"
@@ -74,12 +73,12 @@ def scores_table(model: Model, about: About) -> str:
     rows = []
     for name, spec in model.tasks.items():
         value = about.scores.get(name, {}).get(spec.metric)
-        cells = [shown(baselines[baseline].get(name)) for baseline in names] + [shown(value)]
+        cells = [number(baselines[baseline].get(name)) for baseline in names] + [number(value)]
         rows.append(f"| {name} | {spec.metric} | " + " | ".join(cells) + " |")
     return f"## Scores on dev, after step {about.step}\n\n{head}\n" + "\n".join(rows)
 
 
-def shown(value: float | None) -> str:
+def number(value: float | None) -> str:
     """Three decimals, or a dash."""
     return "–" if value is None else f"{value:.3f}"
 
@@ -92,26 +91,3 @@ def data_rows(about: About) -> list[str]:
         for split, files in splits.items()
         for file in files
     ]
-
-
-def yaml_lines(value: Any, indent: int = 0) -> list[str]:
-    """The recipe as YAML, one key a line."""
-    lines = []
-    for key, item in value.items():
-        pad = "  " * indent
-        if isinstance(item, dict) and item:
-            lines += [f"{pad}{key}:", *yaml_lines(item, indent + 1)]
-        else:
-            lines.append(f"{pad}{key}: {flow(item)}")
-    return lines
-
-
-def flow(value: Any) -> str:
-    """A value on one line, as YAML spells it."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(flow(item) for item in value) + "]"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return str(value)

@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["sha256_of", "sync_folder", "whole_file", "whole_folder"]
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+__all__ = ["save_tensors", "sha256_of", "whole_file", "whole_folder"]
 
 AT_FDCWD = -100
 SWAP = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
@@ -19,6 +23,14 @@ def sha256_of(path: Path) -> str:
     """The fingerprint of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+    """A safetensors file; a full disk is an OSError here as everywhere."""
+    try:
+        save_file(tensors, path, metadata)
+    except SafetensorError as error:
+        raise OSError(None, str(error), str(path)) from None
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from plait.data.tokenize import load_tokenizer
 from plait.encoder.config import read_config
 from plait.encoder.find import find_checkpoint
 from plait.encoder.weights import encoder_from
-from plait.errors import ModelError, PlaitError, did_you_mean
+from plait.errors import ModelError, PlaitError, RequestError, did_you_mean
 from plait.heads import SHARED_LAYERS
 from plait.model.about import find_model, read_about
 from plait.model.files import sha256_of
@@ -36,18 +36,22 @@ TOKENIZER_FILES = (
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is cuda, then mps, then cpu."""
-    if name != "auto":
-        return torch.device(name)
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    """`auto` is the first of cuda, mps and cpu that is there."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        return torch.device(next(device for device, found in there.items() if found))
+    if not there.get(name):
+        raise RequestError(f"device {name!r}: this torch finds none on this machine; use auto or cpu")
+    return torch.device(name)
 
 
 def load_model(source: str | Path, *, device: str = "auto") -> Model:
     """A plait model, or a plain encoder in Hugging Face's layout, ready for inference."""
     folder = find_model(source)
-    model = load_plait_model(folder) if folder else build_model(str(source), {}, pooling=None, normalise=None)
+    if folder:
+        model = load_plait_model(folder)
+    else:
+        model = build_model(find_checkpoint(str(source)), {}, pooling=None, normalise=None)
     return model.to(pick_device(device)).eval()
 
 
@@ -73,7 +77,7 @@ def read_plait_model(folder: Path, manifest: Mapping[str, str]) -> Model:
         raise ModelError(f"{folder}: format {about.get('format')}, this plait reads {FORMAT}; update plait")
     specs = {spec["name"]: spec_from_json(spec) for spec in about["tasks"]}
     model = build_model(
-        str(folder),
+        folder,
         specs,
         pooling=about["pooling"],
         normalise=about["normalise"],
@@ -116,7 +120,7 @@ def check_manifest(folder: Path, manifest: Mapping[str, str]) -> None:
 
 
 def build_model(
-    encoder: str,
+    folder: Path,
     specs: Mapping[str, TaskSpec],
     *,
     pooling: str | None,
@@ -126,7 +130,6 @@ def build_model(
     precision: str = "float32",
 ) -> Model:
     """A model on the weights of a checkpoint, with new heads; None means as the checkpoint says of itself."""
-    folder = find_checkpoint(encoder)
     config = read_config(folder)
     pooling = pooling or config.pooling or "mean"
     tokenizer = load_tokenizer(folder)

@@ -5,21 +5,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 import plait
+from plait.encoder.config import POOLING_KEYS
 from plait.encoder.weights import to_checkpoint
 from plait.model.about import About
 from plait.model.card import model_card
-from plait.model.files import sha256_of, whole_folder
+from plait.model.files import save_tensors, sha256_of, whole_folder
 from plait.model.model import Model
 from plait.model.tasks import spec_to_json
 
 __all__ = ["FORMAT", "save_model", "write_json"]
 
 FORMAT = 1
-POOLING_KEYS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
 
 
 def save_model(model: Model, folder: Path, about: About) -> None:
@@ -27,7 +26,7 @@ def save_model(model: Model, folder: Path, about: About) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with whole_folder(folder) as place:
         write_encoder(model, place)
-        save_file(head_tensors(model), place / "heads.safetensors")
+        save_tensors(head_tensors(model), place / "heads.safetensors")
         write_json(
             place / "plait.json",
             {
@@ -35,7 +34,6 @@ def save_model(model: Model, folder: Path, about: About) -> None:
                 "plait": plait.__version__,
                 "pooling": model.pooling,
                 "normalise": model.normalise,
-                "limit": model.text.limit,
                 "shared_layer": about.recipe.get("shared_layer"),
                 "tasks": [spec_to_json(spec) for spec in model.tasks.values()],
                 "step": about.step,
@@ -58,7 +56,7 @@ def write_encoder(model: Model, place: Path) -> None:
     names = {"bert": "BertModel", "roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel"}
     architecture = names.get(config.model_type, "CamembertModel")
     write_json(place / "config.json", {**config.raw, "architectures": [architecture], "dtype": "float32"})
-    save_file(to_checkpoint(model.encoder), place / "model.safetensors", metadata={"format": "pt"})
+    save_tensors(to_checkpoint(model.encoder), place / "model.safetensors", metadata={"format": "pt"})
     for name, content in model.text.files.items():
         (place / name).write_bytes(content)
     write_json(place / "sentence_bert_config.json", {"max_seq_length": model.text.limit, "do_lower_case": False})
@@ -90,7 +88,7 @@ def write_dense(pooler: nn.Linear | None, place: Path) -> None:
     sizes = {"in_features": pooler.in_features, "out_features": pooler.out_features, "bias": True}
     write_json(place / "config.json", {**sizes, "activation_function": "torch.nn.modules.activation.Tanh"})
     tensors = {f"linear.{name}": tensor.detach().cpu().contiguous() for name, tensor in pooler.state_dict().items()}
-    save_file(tensors, place / "model.safetensors", metadata={"format": "pt"})
+    save_tensors(tensors, place / "model.safetensors", metadata={"format": "pt"})
 
 
 def head_tensors(model: Model) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from plait.recipe.options import complete_options, explain
 from plait.recipe.schema import Choice, Label, Recipe, Task
 from plait.recipe.tree import KeyPath, Origin, Tree, load_tree, set_keys
 
-__all__ = ["Tables", "read_recipe", "recipe_from", "write_recipe"]
+__all__ = ["Tables", "read_recipe", "recipe_from", "recipe_text", "write_recipe"]
 
 BUNDLED = Path(__file__).parent.parent / "recipes"
 Variants = Mapping[str, Callable[..., Any]]
@@ -190,10 +191,11 @@ def find_files(recipe: Recipe, tree: Tree, data: Path | None) -> tuple[list[str]
     mistakes: list[str] = []
 
     def find(name: str, where: Origin, path: KeyPath) -> str:
-        beside = where.file.resolve().parent if where.file else Path.cwd()
-        for folder in ([data.resolve()] if data else []) + [beside]:
-            if (folder / name).is_file():
-                return str((folder / name).resolve())
+        beside = folder_of(where)
+        places = [beside / name] if data is None else [data / name, data / Path(name).name, beside / name]
+        for place in places:
+            if place.is_file():
+                return str(place.resolve())
         looked = f"{data} and {beside}" if data else str(beside)
         mistakes.append(f"{where}: {dotted(path)}no file {name!r} in {looked}")
         return name
@@ -205,7 +207,14 @@ def find_files(recipe: Recipe, tree: Tree, data: Path | None) -> tuple[list[str]
             path = ("tasks", task_name, split)
             changes[split] = tuple(find(name, tree.origin(path), path) for name in getattr(task, split))
         tasks[task_name] = task.model_copy(update=changes)
-    return mistakes, recipe.model_copy(update={"tasks": tasks})
+    encoder = folder_of(tree.origin(("encoder",))) / recipe.encoder
+    name = str(encoder.resolve()) if encoder.is_dir() else recipe.encoder
+    return mistakes, recipe.model_copy(update={"tasks": tasks, "encoder": name})
+
+
+def folder_of(origin: Origin) -> Path:
+    """The folder that relative names are looked for in: that of the file which has them."""
+    return origin.file.resolve().parent if origin.file else Path.cwd()
 
 
 def check_names(recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
@@ -218,15 +227,17 @@ def check_names(recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
     for path, name, allowed in (
         (("pooling",), recipe.pooling, list(tables.poolings)),
         (("best_by",), recipe.best_by, ["mean", *tasks]),
-        (("schedule", "combine"), recipe.schedule.options.get("combine", "sum"), list(tables.combiners)),
+        (("schedule", "combine"), recipe.schedule.options.get("combine"), list(tables.combiners)),
     ):
         if isinstance(name, str) and name not in allowed:
             yield unknown(path, name, allowed)
     if recipe.epochs and recipe.steps:
         yield f"{tree.origin(('steps',))}: give epochs or steps, not both"
     for name in tasks:
-        if not name or "." in name:
-            yield f"{tree.origin(('tasks', name))}: tasks: {name!r} cannot be the name of a task; use letters and _"
+        if not name or "." in name or name in ("mean", "longest", "shortest"):
+            yield f"{tree.origin(('tasks', name))}: tasks: {name!r} cannot be the name of a task; choose another"
+    if recipe.schedule.options.get("t") is not None and recipe.schedule.options.get("by") != "temperature":
+        yield f"{tree.origin(('schedule', 't'))}: schedule.t: belongs to by: temperature"
     for key, special in (("order", ()), ("weights", ()), ("epoch", ("longest", "shortest"))):
         value = recipe.schedule.options.get(key) or ()
         names = [value] if isinstance(value, str) else value if isinstance(value, list | tuple | dict) else ()
@@ -272,7 +283,14 @@ def check_task(name: str, task: Task, recipe: Recipe, tree: Tree, tables: Tables
 
 def write_recipe(recipe: Recipe, path: Path) -> None:
     """The complete recipe, with no default left out, as YAML."""
+    path.write_text(recipe_text(recipe.model_dump(mode="json")), encoding="utf-8")
+
+
+def recipe_text(keys: Mapping[str, Any]) -> str:
+    """The keys of a recipe as YAML."""
     yaml = YAML()
     yaml.default_flow_style = False
-    with path.open("w", encoding="utf-8") as file:
-        yaml.dump(recipe.model_dump(mode="json"), file)
+    yaml.allow_unicode = False  # some characters of Unicode end a line there
+    text = StringIO()
+    yaml.dump(dict(keys), text)
+    return text.getvalue()

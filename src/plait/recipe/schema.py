@@ -154,7 +154,7 @@ class Task(Frozen):
     weight: Annotated[float, Field(gt=0)] = 1.0  # of this task's loss
     batch_size: Positive | None = None  # None: the recipe's
     take: Annotated[float, Field(gt=0, le=1)] = 1.0  # a new random share of the rows in each pass
-    rows: Positive | None = None  # only this many training rows, drawn by the seed
+    rows: Positive | None = None  # only this many training rows, drawn by the seed; None: the recipe's
     max_length: Positive | None = None  # None: the encoder's limit
     class_weights: Annotated[ClassWeights, BeforeValidator(as_class_weights)] = None
     label_smoothing: Share = 0.0
@@ -174,6 +174,7 @@ class Recipe(Frozen):
     epochs: Positive | None = None  # None: 3, unless steps are given
     steps: Positive | None = None
     batch_size: Positive = 32
+    rows: Positive | None = None  # of each task's training data; None: all
     optimizer: Choice = Choice(name="adamw")
     lr: Annotated[float, Field(gt=0)] = 5e-5
     head_lr: Annotated[float, Field(gt=0)] | None = None  # None: lr

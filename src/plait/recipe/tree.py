@@ -155,7 +155,8 @@ def note_lines(node: object, path: KeyPath, file: Path, origins: dict[KeyPath, O
     """Write down the line of every key and list item below a node."""
     if isinstance(node, CommentedMap):
         for key, value in node.items():
-            origins[(*path, as_key(key))] = Origin(file, node.lc.key(key)[0] + 1, str(file))
+            if key in node.lc.data:  # what `<<:` merges in stands elsewhere
+                origins[(*path, as_key(key))] = Origin(file, node.lc.key(key)[0] + 1, str(file))
             note_lines(value, (*path, as_key(key)), file, origins)
     elif isinstance(node, CommentedSeq):
         for index, value in enumerate(node):

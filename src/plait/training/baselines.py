@@ -13,12 +13,12 @@ from torch import Tensor
 from plait.data.batch import views_of
 from plait.errors import RecipeError
 from plait.evaluation.metrics import METRICS
+from plait.model.apply import embed_views
 from plait.model.decode import Decoded, decode
 from plait.model.model import Model
-from plait.model.run import embed_views
+from plait.model.watch import Watcher
 from plait.training.settle import Settled, TaskData
 from plait.training.trainer import Trainer, model_for
-from plait.training.watch import Watcher
 
 __all__ = ["FROZEN", "FROZEN_LR", "FROZEN_TIMES", "MAJORITY", "ZERO_SHOT", "frozen_model", "measure_baselines"]
 
@@ -49,7 +49,7 @@ def frozen_model(settled: Settled, watcher: Watcher) -> tuple[Model, dict[str, d
     }
     frozen = replace(settled, recipe=recipe.model_copy(update=changes))
     try:
-        trainer: Trainer | None = Trainer(frozen, watcher)
+        trainer: Trainer | None = Trainer(frozen)
     except RecipeError:  # no head has weights, so there is nothing to train
         trainer = None
     model = trainer.model if trainer else model_for(frozen)
@@ -59,6 +59,7 @@ def frozen_model(settled: Settled, watcher: Watcher) -> tuple[Model, dict[str, d
         if any(split in task.splits for task in settled.tasks.values())
     }
     if trainer:
+        trainer.store_embeddings(watcher)
         train_heads(trainer, views.get("dev", {}), watcher)
     return model, views
 

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from plait.model.files import whole_folder
+from plait.model.files import save_tensors, whole_folder
 from plait.model.model import Model
 from plait.model.save import write_json
 from plait.training.optimizer import load_state, state_tensors
@@ -28,6 +28,7 @@ class Position:
     best_score: float | None = None
     patience: int = 0  # evaluations since the best
     stopped_early: bool = False
+    seconds: float = 0.0  # spent so far
 
 
 def save_checkpoint(folder: Path, model: Model, optimizer: torch.optim.Optimizer, position: Position) -> None:
@@ -35,8 +36,8 @@ def save_checkpoint(folder: Path, model: Model, optimizer: torch.optim.Optimizer
     target = folder / f"step-{position.step:08d}"
     with whole_folder(target) as place:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-        save_file(tensors, place / "weights.safetensors")
-        save_file(state_tensors(model, optimizer), place / "optimizer.safetensors")
+        save_tensors(tensors, place / "weights.safetensors")
+        save_tensors(state_tensors(model, optimizer), place / "optimizer.safetensors")
         write_json(place / "position.json", asdict(position))
     for old in folder.glob("step-*"):
         if old != target:

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
 import torch
 
 from plait.errors import RunError
@@ -19,16 +20,16 @@ from plait.model.about import About, portable, read_about
 from plait.model.files import whole_file
 from plait.model.model import Model
 from plait.model.save import save_model, write_json
+from plait.model.watch import Silent, Watcher
 from plait.recipe.read import read_recipe, recipe_from
 from plait.recipe.schema import Recipe
 from plait.recipe.tree import Tree, set_keys, use_profile
 from plait.training.baselines import measure_baselines
 from plait.training.checkpoint import Position, load_checkpoint, newest_checkpoint, save_checkpoint
 from plait.training.run import Run
-from plait.training.settle import Settled, settle
+from plait.training.settle import Settled, settle_recipe
 from plait.training.tables import TABLES
-from plait.training.trainer import Trainer, encoder_config
-from plait.training.watch import Silent, Watcher
+from plait.training.trainer import Trainer
 
 __all__ = ["Result", "Stopped", "resume", "train"]
 
@@ -45,7 +46,7 @@ class Result:
     baselines: dict[str, Any]  # split → baseline → task → value
     best_step: int
     steps: int
-    seconds: float
+    seconds: float  # of training and evaluation, all sessions together
 
 
 class Stopped(Exception):
@@ -68,10 +69,13 @@ def train(
     The recipe is a YAML file, a bundled name such as "starter", the same keys in a mapping, or a Recipe. `data` is a
     folder that its files are looked for in, `assignments` are changes such as "lr=1e-4".
     """
-    settled = settle_recipe(as_recipe(recipe, data, profile, assignments))
     run = Run(Path(out))
-    run.create(settled)
-    return work(run, settled, baselines, watcher or Silent(), stop)
+    run.check_free()
+    settled = settle_recipe(as_recipe(recipe, data, profile, assignments))
+    trainer = Trainer(settled)  # what can be refused is refused before there is a run
+    with run.locked():
+        run.create(settled, baselines=baselines)
+        return work(run, trainer, watcher or Silent(), stop)
 
 
 def resume(
@@ -81,7 +85,6 @@ def resume(
     data: str | Path | None = None,
     profile: str | None = None,
     assignments: Sequence[str] = (),
-    baselines: bool = True,
     watcher: Watcher | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Result:
@@ -89,11 +92,16 @@ def resume(
     run = Run(Path(folder))
     begun = run.begun()
     if run.result.is_file():
+        shutil.rmtree(run.checkpoints, ignore_errors=True)
         raise RunError(f"{run.folder}: is finished; its model is {run.best}")
     settled = settle_recipe(as_recipe(recipe or run.recipe, data, profile, assignments))
     run.check_same(settled)
     torch.set_num_threads(begun["threads"])  # another number of threads adds in another order
-    return work(run, settled, baselines, watcher or Silent(), stop)
+    watcher = watcher or Silent()
+    if torch.__version__ != begun["torch"]:
+        watcher.note(f"begun with torch {begun['torch']}, going on with {torch.__version__}: the last bits may differ")
+    with run.locked():
+        return work(run, Trainer(settled), watcher, stop)
 
 
 def as_recipe(
@@ -112,33 +120,23 @@ def as_recipe(
     return read_recipe(source, TABLES, data=folder, profile=profile, assignments=assignments)
 
 
-def settle_recipe(recipe: Recipe) -> Settled:
-    """The recipe with its data read."""
-    config = encoder_config(recipe.encoder)
-    settled = settle(recipe, config.limit)
-    normalise = config.normalise if recipe.normalise is None else recipe.normalise
-    return Settled(settled.recipe.model_copy(update={"normalise": normalise}), settled.tasks, settled.fingerprints)
-
-
-def work(run: Run, settled: Settled, baselines: bool, watcher: Watcher, stop: Callable[[], bool]) -> Result:
-    """Everything that a run does, from wherever it is."""
-    with run.locked():
-        started = time.monotonic()
-        measured = find_baselines(run, settled, watcher) if baselines else {}
-        trainer = Trainer(settled, watcher)
-        for name, tables in trainer.tokens.items():
-            if cut := sum(table.truncated for table in tables.values()):
-                inputs = sum(len(table) for table in tables.values())
-                limit = settled.tasks[name].spec.max_length
-                watcher.note(f"{name}: {cut:,} of {inputs:,} training inputs are cut at {limit} tokens")
-        position = Position()
-        if (checkpoint := newest_checkpoint(run.checkpoints)) is not None:
-            position = load_checkpoint(checkpoint, trainer.model, trainer.optimizer)
-            watcher.note(f"going on after step {position.step:,} of {trainer.steps:,}")
-        run.cut_metrics(position.step)
-        with run.metrics.open("a", encoding="utf-8", buffering=1) as metrics:
-            Loop(run, trainer, position, metrics, measured, watcher, stop).go()
-        return finish(run, trainer, position, measured, time.monotonic() - started)
+def work(run: Run, trainer: Trainer, watcher: Watcher, stop: Callable[[], bool]) -> Result:
+    """Everything that a run does, from wherever it is; the caller holds its lock."""
+    for name, tables in trainer.tokens.items():
+        if cut := sum(table.truncated for table in tables.values()):
+            inputs = sum(len(table) for table in tables.values())
+            limit = trainer.settled.tasks[name].spec.max_length
+            watcher.note(f"{name}: {cut:,} of {inputs:,} training inputs are cut at {limit} tokens")
+    baselines = find_baselines(run, trainer.settled, watcher) if run.begun()["baselines"] else {}
+    position = Position()
+    if (checkpoint := newest_checkpoint(run.checkpoints)) is not None:
+        position = load_checkpoint(checkpoint, trainer.model, trainer.optimizer)
+        watcher.note(f"going on after step {position.step:,} of {trainer.steps:,}")
+    run.cut_metrics(position.step)
+    trainer.store_embeddings(watcher)
+    with run.metrics.open("a", encoding="utf-8", buffering=1) as metrics:
+        Loop(run, trainer, position, metrics, baselines, watcher, stop).go()
+    return finish(run, trainer, position, baselines)
 
 
 def find_baselines(run: Run, settled: Settled, watcher: Watcher) -> dict[str, Any]:
@@ -171,6 +169,7 @@ class Loop:
         self.baselines = baselines
         self.watcher = watcher
         self.stop = stop
+        self.started = time.monotonic() - position.seconds
 
     def go(self) -> None:
         """Train until the plan, the steps or the patience is at its end."""
@@ -189,6 +188,7 @@ class Loop:
                 self.after_step(ends)
                 if ends or position.stopped_early:
                     break
+        position.seconds = time.monotonic() - self.started
         self.watcher.end()
 
     def after_step(self, epoch_ends: bool) -> None:
@@ -204,6 +204,7 @@ class Loop:
         if due or stopping:
             self.metrics.flush()
             os.fsync(self.metrics.fileno())
+            position.seconds = time.monotonic() - self.started
             save_checkpoint(self.run.checkpoints, self.trainer.model, self.trainer.optimizer, position)
         if stopping:
             raise Stopped(f"stopped after step {position.step:,}; plait train --resume {self.run.folder} goes on")
@@ -243,7 +244,8 @@ class Loop:
                 continue
             examples = task.splits[split]
             if split == "train":
-                examples = examples.chosen(range(min(TRAIN_SAMPLE, len(examples), len(task.splits["dev"]))))
+                count = min(TRAIN_SAMPLE, len(examples), len(task.splits["dev"]))
+                examples = examples.chosen(np.linspace(0, len(examples) - 1, count).astype(int).tolist())
             scores[name] = score_task(self.trainer.model, name, examples)
         return scores
 
@@ -264,13 +266,13 @@ class Loop:
         return line
 
 
-def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, Any], seconds: float) -> Result:
+def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, Any]) -> Result:
     """Write the result, and drop the checkpoint that nobody needs any more."""
     about = read_about(run.best)
     result = {
         "best_step": position.best_step,
         "steps": position.step,
-        "seconds": seconds,
+        "seconds": position.seconds,
         "threads": torch.get_num_threads(),
         "scores": about["scores"],
         "baselines": baselines,
@@ -279,7 +281,9 @@ def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, 
     with whole_file(run.result) as aside:
         write_json(aside, result)
     shutil.rmtree(run.checkpoints, ignore_errors=True)
-    return Result(run.folder, run.best, about["scores"], baselines, position.best_step or 0, position.step, seconds)
+    return Result(
+        run.folder, run.best, about["scores"], baselines, position.best_step or 0, position.step, position.seconds
+    )
 
 
 def weights_digest(model: Model) -> str:

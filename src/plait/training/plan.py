@@ -95,22 +95,23 @@ def drawn_rows(plan: Plan, steps: int) -> dict[str, tuple[int, int]]:
 
 
 def try_steps(trainer: Trainer, *, baselines: bool = True) -> Trial:
-    """Train a few steps, the heaviest of the first epoch among them; the trainer's weights are spent afterwards."""
-    planned = list(trainer.plan.epoch_plan(0))
+    """Train a few steps, the heaviest of the run among them; the trainer's weights are spent afterwards."""
+    planned = [step for epoch in range(len(trainer.plan.epochs)) for step in trainer.plan.epoch_plan(epoch)]
+    planned = planned[: trainer.steps]
     tokens = [sum(int(trainer.plan.tasks[task].lengths[list(rows)].sum()) for task, rows in step) for step in planned]
-    heaviest = int(np.argmax(tokens))
-    typical = np.argsort(np.abs(np.array(tokens) - np.mean(tokens)))[: TRIED - 1].tolist()
-    trainer.step(0, planned[heaviest])
+    typical = np.argsort(np.abs(np.array(tokens) - np.mean(tokens)), kind="stable")[: TRIED - 1].tolist()
+    trainer.step(0, planned[int(np.argmax(tokens))])
     started = time.perf_counter()
     for number, index in enumerate(typical, start=1):
         trainer.step(number, planned[index])
     per_token = (time.perf_counter() - started) / max(1, sum(tokens[index] for index in typical))
-    seconds = per_token * float(np.mean(tokens)) * trainer.steps
-    scored = sum(split_tokens(trainer, task, "dev") for task in trainer.settled.tasks.values())
-    seconds += INFERENCE * per_token * scored * len(trainer.plan.epochs)
-    if baselines:
-        trained = sum(int(rows.lengths.sum()) for rows in trainer.plan.tasks.values())
-        seconds += INFERENCE * per_token * (trained + 2 * scored)
+    all_rows = sum(int(rows.lengths.sum()) for rows in trainer.plan.tasks.values())
+    dev = sum(split_tokens(trainer, task, "dev") for task in trainer.settled.tasks.values())
+    encoded = dev * len(trainer.plan.epochs) + (all_rows + 2 * dev if baselines else 0)
+    if trainer.recipe.train_encoder:
+        seconds = per_token * (sum(tokens) + INFERENCE * encoded)
+    else:  # every text is encoded once, which is what a step of the trial did
+        seconds = per_token * (all_rows + encoded)
     return Trial(peak_memory(), per_token * float(np.mean(tokens)), seconds)
 
 

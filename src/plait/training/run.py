@@ -1,4 +1,4 @@
-"""The directory of a run: made whole, used by one process at a time, gone on with only as it was begun."""
+"""The directory of a run: used by one process at a time, gone on with only as it was begun."""
 
 import fcntl
 import json
@@ -13,7 +13,8 @@ import torch
 
 import plait
 from plait.errors import RunError
-from plait.model.files import whole_folder
+from plait.model.about import portable
+from plait.model.files import whole_file
 from plait.model.save import write_json
 from plait.recipe.read import write_recipe
 from plait.training.settle import Settled
@@ -34,23 +35,34 @@ class Run:
         self.best = folder / "best"
         self.result = folder / "result.json"
 
-    def create(self, settled: Settled) -> None:
-        """Make the directory; refuses where one is already."""
-        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            what = "already holds a run" if self.recipe.is_file() else "is not empty"
+    def check_free(self) -> None:
+        """Refuse a directory that holds a run, or anything else; what is left of one that never began may stay."""
+        if self.facts.is_file():
             raise RunError(
-                f"{self.folder}: {what}; go on with it by plait train --resume {self.folder}, or choose another --out"
+                f"{self.folder}: already holds a run; go on with it by plait train --resume {self.folder}, "
+                "or choose another --out"
             )
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        with whole_folder(self.folder) as place:
-            write_recipe(settled.recipe, place / "recipe.yaml")
+        if self.folder.exists() and not self.folder.is_dir():
+            raise RunError(f"{self.folder}: is a file; choose another --out")
+        left = {".lock", self.recipe.name}
+        strange = [path.name for path in self.folder.glob("*") if path.name not in left and path.suffix != ".part"]
+        if strange:
+            raise RunError(f"{self.folder}: is not empty, it has {sorted(strange)[0]}; choose another --out")
+
+    def create(self, settled: Settled, *, baselines: bool) -> None:
+        """Write down how the run begins; run.json comes last and makes it one. The caller holds the lock."""
+        self.check_free()
+        write_recipe(settled.recipe, self.recipe)
+        with whole_file(self.facts) as aside:
             write_json(
-                place / "run.json",
+                aside,
                 {
                     "plait": plait.__version__,
                     "torch": torch.__version__,
                     "threads": torch.get_num_threads(),
+                    "baselines": baselines,
                     "recipe": settled.recipe.model_dump(mode="json"),
+                    "encoder": settled.encoder,
                     "data": settled.fingerprints,
                 },
             )
@@ -65,12 +77,15 @@ class Run:
     def check_same(self, settled: Settled) -> None:
         """Refuse to go on with another recipe or other data, and show the difference."""
         begun = self.begun()
+        now = portable(settled.recipe.model_dump(mode="json"))  # files may have moved, their sha256 may not change
         changed = [
-            f"{self.folder}: the recipe was changed: {line}"
-            for line in differences(begun["recipe"], settled.recipe.model_dump(mode="json"))
-        ]
-        changed += [
-            f"{self.folder}: the data was changed: {line}" for line in differences(begun["data"], settled.fingerprints)
+            f"{self.folder}: the {what} was changed: {line}"
+            for what, before, after in (
+                ("recipe", portable(begun["recipe"]), now),
+                ("encoder", begun["encoder"], settled.encoder),
+                ("data", begun["data"], settled.fingerprints),
+            )
+            for line in differences(before, after)
         ]
         if changed:
             raise RunError(*changed, "a run goes on only as it began; start a new one with another --out")
@@ -78,13 +93,14 @@ class Run:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process works on a run; what a killed one left half-written is removed."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / ".lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise RunError(f"{self.folder}: another process is training this run") from None
             for folder in (self.folder, self.checkpoints):
-                for left in folder.glob(".*.part"):
+                for left in (*folder.glob(".*.part"), *folder.glob(".*.old")):
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
             yield
 

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,9 @@ from torch import nn
 from plait.data.batch import READS
 from plait.data.examples import Examples, examples_from
 from plait.data.labels import Kind, Labels, guess_kind, labels_from
-from plait.data.read import Rows, read_rows
+from plait.data.read import Rows, read_rows, shown_names
+from plait.encoder.config import read_config
+from plait.encoder.find import checkpoint_files, find_checkpoint
 from plait.errors import DataError, PlaitError, RecipeError, did_you_mean
 from plait.evaluation.metrics import METRICS
 from plait.heads import HEADS
@@ -21,7 +23,7 @@ from plait.model.tasks import TaskSpec
 from plait.recipe.options import complete_options
 from plait.recipe.schema import Choice, Label, LossChoice, Recipe, Task
 
-__all__ = ["Settled", "TaskData", "settle"]
+__all__ = ["Settled", "TaskData", "settle", "settle_recipe"]
 
 SPLITS = ("train", "dev", "test")
 # What a task gets when it names no head and no loss: by kind of label, for one text and for two.
@@ -55,11 +57,25 @@ class Settled:
     recipe: Recipe
     tasks: dict[str, TaskData]
     fingerprints: dict[str, dict[str, list[dict[str, str | int]]]]  # task → split → files
+    encoder: dict[str, str]  # file of its checkpoint → sha256
 
     @property
     def specs(self) -> dict[str, TaskSpec]:
         """The tasks as the model knows them."""
         return {name: task.spec for name, task in self.tasks.items()}
+
+
+def settle_recipe(recipe: Recipe) -> Settled:
+    """Find the encoder, read the data of every task, and decide what the recipe left open."""
+    checkpoint = find_checkpoint(recipe.encoder)
+    config = read_config(checkpoint)
+    settled = settle(recipe, config.limit)
+    normalise = config.normalise if recipe.normalise is None else recipe.normalise
+    return replace(
+        settled,
+        recipe=settled.recipe.model_copy(update={"normalise": normalise}),
+        encoder={name: sha256_of(checkpoint / name) for name in checkpoint_files(checkpoint)},
+    )
 
 
 def settle(recipe: Recipe, limit: int) -> Settled:
@@ -74,8 +90,14 @@ def settle(recipe: Recipe, limit: int) -> Settled:
     mistakes += [
         f"{recipe.where('tasks', name)}{name!r} cannot be the name of a task; choose another"
         for name in recipe.tasks
-        if hasattr(nn.ModuleDict, name)  # the model keeps its heads there, by name
+        if hasattr(nn.ModuleDict(), name)  # the model keeps its heads there, by name
     ]
+    scored = [name for name, task in tasks.items() if "dev" in task.splits]
+    if len(tasks) == len(recipe.tasks):
+        if recipe.best_by != "mean" and recipe.best_by not in scored:
+            mistakes.append(f"{recipe.where('best_by')}the task {recipe.best_by!r} has no dev data to judge by")
+        if recipe.early_stopping and not scored:
+            mistakes.append(f"{recipe.where('early_stopping')}needs dev data, and no task has any")
     if mistakes:
         raise DataError(*mistakes)
     complete = recipe.model_copy(
@@ -85,7 +107,7 @@ def settle(recipe: Recipe, limit: int) -> Settled:
             "head_lr": recipe.head_lr or recipe.lr,
         }
     )
-    return Settled(complete, tasks, {name: fingerprints(recipe, name, data) for name, data in tasks.items()})
+    return Settled(complete, tasks, {name: fingerprints(recipe, name, data) for name, data in tasks.items()}, {})
 
 
 def settle_task(recipe: Recipe, name: str, limit: int) -> TaskData:
@@ -122,9 +144,11 @@ def settle_task(recipe: Recipe, name: str, limit: int) -> TaskData:
             splits[split] = examples_from(rows[split], task.text, given.column, labels)
         except DataError as error:
             mistakes += error.mistakes
+    if settled.metric == "roc_auc" and "dev" in splits and len(np.unique(splits["dev"].labels)) < 2:
+        mistakes.append(f"{recipe.where('tasks', name, 'metric')}roc_auc needs two classes in dev, which has one")
     if mistakes:
         raise RecipeError(*mistakes)
-    splits["train"] = fewer_rows(splits["train"], task.rows, f"{recipe.seed}/{name}")
+    splits["train"] = fewer_rows(splits["train"], settled.rows, f"{recipe.seed}/{name}")
     assert settled.head is not None and settled.loss is not None and settled.metric is not None
     spec = TaskSpec(
         name=name,
@@ -160,7 +184,10 @@ def decide_kind(task: Task, values: list[str]) -> Kind:
 
 def complete_task(task: Task, labels: Labels, recipe: Recipe) -> Task:
     """The task with nothing left out."""
-    head = task.head or Choice(name=DEFAULT_HEADS[labels.kind][len(task.text) - 1])
+    default = DEFAULT_HEADS[labels.kind][len(task.text) - 1]
+    if recipe.shared_layer and not HEADS[default].after_shared_layer:
+        default = "difference_product"
+    head = task.head or Choice(name=default)
     losses = task.loss or (LossChoice(name=DEFAULT_LOSSES[labels.kind]),)
     words = dict(zip(labels.classes, labels.names, strict=True))
     return task.model_copy(
@@ -172,6 +199,7 @@ def complete_task(task: Task, labels: Labels, recipe: Recipe) -> Task:
             ),
             "metric": task.metric or next(iter(METRICS[labels.kind])),
             "batch_size": task.batch_size or recipe.batch_size,
+            "rows": task.rows or recipe.rows,
             "label": Label(
                 column=task.label.column,
                 kind=labels.kind,
@@ -196,8 +224,6 @@ def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iter
             head for head, variant in HEADS.items() if kind in variant.kinds and READS[variant.reads] == len(task.text)
         ]
         yield f"{where('head')}{task.head.name} cannot predict {kind} labels; fitting: {', '.join(fitting)}"
-    if recipe.shared_layer and not HEADS[task.head.name].after_shared_layer:
-        yield f"{where('head')}{task.head.name} compares embeddings and cannot stand behind a shared_layer"
     for loss in task.loss:
         if kind not in LOSSES[loss.name].links:
             fitting = [other for other, entry in LOSSES.items() if kind in entry.links]
@@ -239,8 +265,8 @@ def fingerprints(recipe: Recipe, name: str, data: TaskData) -> dict[str, list[di
     """The files of each split, with their sha256 and the rows in use."""
     return {
         split: [
-            fingerprint(path, sum(origin.rpartition(":")[0] == path.name for origin in data.splits[split].origins))
-            for path in recipe.files(name, split)
+            fingerprint(path, sum(origin.rpartition(":")[0] == shown for origin in data.splits[split].origins))
+            for path, shown in shown_names(recipe.files(name, split)).items()
         ]
         for split in SPLITS
         if split in data.splits

@@ -49,7 +49,7 @@ def train_step(
     optimizer: torch.optim.Optimizer,
     batches: Sequence[Batch],
     *,
-    combine: str,
+    combine: str | None,
     clip: float | None,
     seed: str,
     step: int,
@@ -64,7 +64,8 @@ def train_step(
         losses[batch.task] = check_finite(loss, "loss", [batch], step)
         if loss.requires_grad:  # a head without weights on a frozen encoder has nothing to learn
             loss.backward()
-    weigh_gradients(shared_parameters(model), COMBINERS[combine](len(batches)))
+    if combine is not None:  # other schedules train one task a step
+        weigh_gradients(shared_parameters(model), COMBINERS[combine](len(batches)))
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     norm = torch.nn.utils.clip_grad_norm_(trained, float("inf") if clip is None else clip, foreach=True)
     check_finite(norm, "gradient", batches, step)

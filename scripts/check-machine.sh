@@ -2,7 +2,7 @@
 # Prints the Python to use, or one clear message: Python 3.11 or newer, with venv, and room on the disk.
 # usage: check-machine.sh GIGABYTES [PYTHON]
 need=$1
-for python in $2 python3 python3.13 python3.12 python3.11; do
+for python in ${2:-python3 python3.13 python3.12 python3.11}; do
   command -v "$python" >/dev/null 2>&1 || continue
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue
   if ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
@@ -17,5 +17,7 @@ for python in $2 python3 python3.13 python3.12 python3.11; do
   echo "$python"
   exit 0
 done
-echo "plait: needs Python 3.11 or newer, found: $(python3 --version 2>&1 || echo none); install one, or make PYTHON=/path/to/python" >&2
+asked=${2:-python3}
+found=$("$asked" --version 2>&1) || found="no $asked"
+echo "plait: needs Python 3.11 or newer, found: $found; install one, or make PYTHON=/path/to/python" >&2
 exit 1

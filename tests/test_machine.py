@@ -40,6 +40,11 @@ def test_an_old_python_is_one_message(tmp_path):
     assert "needs Python 3.11 or newer, found: Python 3.9.2" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+def test_a_python_that_was_asked_for_is_not_replaced_by_another():
+    done = check("1", "/nowhere/python")
+    assert done.returncode == 1 and "found: " in done.stderr and "/nowhere/python" in done.stderr and done.stdout == ""
+
+
 def test_a_python_without_venv_is_one_message(tmp_path):
     fake(tmp_path, "python3", 'case "$2" in *ensurepip*) exit 1;; *) exit 0;; esac')
     done = check("1", path=str(tmp_path))

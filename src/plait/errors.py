@@ -65,6 +65,10 @@ class NotFiniteError(PlaitError):
 
     exit_code = 1  # the work failed
 
+    def __init__(self, *mistakes: str, rows: Sequence[tuple[str, int]] = ()) -> None:
+        super().__init__(*mistakes)
+        self.rows = rows  # the task and number of each row that was trained on
+
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """The end of a message about an unknown word: the nearest allowed word, or all of them."""

@@ -75,7 +75,7 @@ def test_check_names_every_mistake_and_exits_with_2(recipe_file):
 
 def test_a_second_run_into_the_same_directory_is_refused(run):
     out = plait("train", run.parent / "recipe.yaml", "--out", run, code=2)
-    assert "already holds a run" in out.stderr
+    assert "already holds a finished run" in out.stderr
 
 
 def test_resuming_a_finished_run_says_so(run):
@@ -154,6 +154,28 @@ def test_json_output_is_json_on_every_line(run, tmp_path):
     ):
         lines = [json.loads(line) for line in plait(*command, "--json").stdout.splitlines()]
         assert lines[-1]["kind"] == "result", command
+
+
+def test_a_damaged_run_says_so(run, tmp_path):
+    import shutil
+
+    broken = shutil.copytree(run, tmp_path / "broken")
+    (broken / "result.json").unlink()
+    checkpoint = broken / "checkpoints/step-00000003"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "weights.safetensors").write_bytes(b"short")
+    assert "step-00000003: is damaged" in plait("train", "--resume", broken, code=2).stderr
+    (broken / "run.json").write_text("{")
+    assert "run.json: is damaged" in plait("train", "--resume", broken, code=2).stderr
+
+
+def test_mistakes_are_json_where_json_was_asked_for(recipe_file):
+    out = plait("check", recipe_file, "--json", "--set", "tasks.moood.head=linear", code=2)
+    assert "did you mean 'mood'?" in json.loads(out.stdout)["mistakes"][0]
+
+
+def test_a_wrong_path_of_a_model_does_not_go_to_the_hub(tmp_path):
+    assert "is no plait model" in plait("predict", tmp_path / "nowhere", "mood", "x", code=2).stderr
 
 
 def test_words_in_brackets_are_shown_as_they_are(tiny_recipe, tmp_path):

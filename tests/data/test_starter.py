@@ -44,7 +44,10 @@ def words_of(text: str) -> list[str]:
 
 
 def test_the_folder_holds_these_files_and_no_other():
-    assert {path.name for path in FOLDER.iterdir()} == {f"{name}-{split}.csv" for name in SETS for split in SPLITS}
+    assert {path.name for path in FOLDER.iterdir()} == {
+        "LICENSE",
+        *(f"{name}-{split}.csv" for name in SETS for split in SPLITS),
+    }
 
 
 @OF_EACH_FILE

@@ -221,3 +221,24 @@ def test_reading_leaves_nothing_tied_to_the_file_or_to_other_weights(tiny_bert, 
         for tensor in to_checkpoint(encoder).values():
             tensor.zero_()  # what is written is a copy
     assert_same(to_checkpoint(encoder), before)
+
+
+def test_a_tensor_with_and_without_its_prefix_is_named(tiny_bert, tmp_path):
+    def both(tensors):
+        name = "embeddings.LayerNorm.bias"
+        return {**tensors, f"bert.{name}": tensors[name] + 1}
+
+    folder = changed_copy(tiny_bert, tmp_path / "both", both)
+    with pytest.raises(EncoderError, match=r"embeddings\.LayerNorm\.bias stands there twice"):
+        read_encoder(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("num_attention_heads", 3), ("hidden_size", "16"), ("max_position_embeddings", None)]
+)
+def test_sizes_that_do_not_fit_are_named(tiny_bert, tmp_path, key, value):
+    folder = changed_copy(tiny_bert, tmp_path / "sizes", lambda tensors: tensors)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, key: value}))
+    with pytest.raises(EncoderError, match=rf"sizes that do not fit together: .*{key} {value!r}"):
+        read_config(folder)

@@ -55,6 +55,18 @@ def test_embed_and_similarity(model):
     assert cosines == pytest.approx(unit @ unit[:2].T, abs=1e-6)
 
 
+def test_generators_are_read_whole(model):
+    assert model.embed(text for text in ["a dog", "a cat"]).shape == (2, 16)
+    assert len(model.predict("mood", (text for text in ["a dog", "a cat"]))) == 2
+    assert len(model.predict("near", (pair for pair in [("a dog", "a cat")]))) == 1
+
+
+def test_texts_that_are_cut_are_told(model):
+    assert model.cut([["a dog"]]) is None
+    assert model.cut([["dog " * 100, "a cat"]]) == "1 of 2 inputs were cut at 40 tokens"
+    assert model.cut([["dog " * 100], ["a cat"]], "near") == "1 of 2 inputs were cut at 40 tokens"
+
+
 def test_no_texts_give_no_rows(model):
     assert model.embed([]).shape == (0, 16)
     assert model.predict("mood", []) == [] and model.predict("near", []) == []
@@ -76,6 +88,9 @@ def test_a_plain_encoder_embeds_and_says_that_it_has_no_tasks(tiny_roberta):
         (lambda model: model.predict("near", ["a", "b"]), "example 0: the task 'near' compares two texts"),
         (lambda model: model.predict("near", [("a", "b"), ("a", "b", "c")]), "example 1: "),
         (lambda model: model.embed("one text"), "put it into a list"),
+        (lambda model: model.embed(None), "expected a list of texts, found NoneType"),
+        (lambda model: model.predict("near", [None]), "example 0: "),
+        (lambda model: model.predict("near", [("a", "\ud800")]), "text 0: has half a character"),
         (lambda model: model.embed([None]), "text 0: expected a text, found NoneType"),
     ],
 )

@@ -88,6 +88,18 @@ def test_the_card_and_files_of_others_may_change(saved, tmp_path):
     assert list(plait.load(model).tasks) == ["mood", "same", "near"]
 
 
+def test_every_file_may_be_read_by_others(saved):
+    modes = {path.stat().st_mode & 0o777 for path in saved.rglob("*") if path.is_file()}
+    assert len(modes) == 1, "the weights have other permissions than the rest"
+
+
+def test_a_model_without_its_plait_json_is_no_plain_encoder(saved, tmp_path):
+    model = copy(saved, tmp_path)
+    (model / "plait.json").unlink()
+    with pytest.raises(ModelError, match=r"plait\.json is missing"):
+        plait.load(model)
+
+
 def test_a_newer_format_is_refused(saved, tmp_path):
     model = copy(saved, tmp_path)
     text = (model / "plait.json").read_text().replace('"format": 1', '"format": 99')

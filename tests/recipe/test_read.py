@@ -149,7 +149,7 @@ def test_a_missing_text_brings_no_mistake_of_the_head_with_it(folder):
 def test_epochs_and_steps_together_hide_no_other_mistake(folder):
     found = mistakes(folder, PLAIN + "epochs: 3\nsteps: 4\npooling: meen\nlr: fast\n")
     assert [mistake.partition(": ")[2] for mistake in found if "not both" in mistake] == [
-        "give epochs or steps, not both"
+        "give epochs or steps, not both; null takes one away"
     ]
     assert "recipe.yaml:13: pooling: unknown name 'meen'; did you mean 'mean'?" in found
     assert "recipe.yaml:14: lr: expected number, found 'fast'" in found
@@ -277,7 +277,7 @@ INNER_WORDS = re.compile(
         "schedule: 3",
         "    head: [cosine]",
         "    loss: [mse, 3]",
-        "    dev: null",
+        "    train: null",
         "    class_weights: {0: a}",
         "    label: 3",
         "    label: {column: near, range: [0]}",

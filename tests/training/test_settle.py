@@ -12,7 +12,7 @@ from plait.errors import PlaitError
 from plait.heads import HEADS
 from plait.recipe.read import read_recipe, recipe_from
 from plait.recipe.tree import Tree
-from plait.training.settle import Settled, TaskData, settle
+from plait.training.settle import Settled, TaskData, settle, settle_recipe
 from plait.training.tables import TABLES
 
 LABELS = {
@@ -128,8 +128,8 @@ def test_what_is_given_is_kept(tmp_path):
     assert (settled.recipe.epochs, settled.recipe.steps, settled.recipe.head_lr) == (None, 7, 1e-2)
 
 
-@pytest.mark.parametrize(("given", "length"), [(None, 40), (12, 12), (40, 40), (99, 40)])
-def test_the_maximum_length_is_the_encoders_unless_less_is_given(tmp_path, given, length):
+@pytest.mark.parametrize(("given", "length"), [(None, 40), (12, 12), (40, 40)])
+def test_the_maximum_length_is_the_encoders_unless_given(tmp_path, given, length):
     assert task_of(tmp_path, LABELS["score"], max_length=given).spec.max_length == length
 
 
@@ -400,3 +400,46 @@ def test_fingerprints_name_each_file_with_its_sha256_and_its_rows(tmp_path):
     for entry in found:
         assert entry["sha256"] == hashlib.sha256((tmp_path / entry["name"]).read_bytes()).hexdigest()
     assert [entry["rows"] for entry in found] == [3, 2]
+
+
+def test_a_class_that_only_dev_has_is_refused_though_it_was_given(tmp_path):
+    write(tmp_path / "dev.csv", ["1", "3"])
+    label = {"column": "label", "classes": {"1": "a", "2": "b", "3": "c"}}
+    (found,) = mistakes_of(tmp_path, ["1", "2"], label=label, dev=str(tmp_path / "dev.csv"))
+    assert found == "dev.csv:3: the class '3' is in dev and not in train"
+
+
+def test_training_data_of_one_answer_is_refused(tmp_path):
+    (found,) = mistakes_of(tmp_path, ["1", "1"])
+    assert found == "tasks.it.train: every training row is 'yes'; there is nothing to tell apart"
+
+
+def test_one_bad_cell_does_not_make_a_task_of_another_kind(tmp_path):
+    assert mistakes_of(tmp_path, ["0", "1"] * 10 + ["?"]) == [
+        "train.csv:22: the label '?' is neither yes (1, true) nor no (0, false)"
+    ]
+    assert mistakes_of(tmp_path, ["0.5", "1.5"] * 10 + ["n/a"]) == ["train.csv:22: the label 'n/a' is not a number"]
+
+
+def test_encoder_device_and_data_are_refused_together(tmp_path):
+    write(tmp_path / "train.csv", ["0", "1", "?"] * 9)
+    text = "encoder: ./nowhere\ndevice: mps\ntasks:\n  it:\n    train: train.csv\n    text: one\n    label: label\n"
+    (tmp_path / "recipe.yaml").write_text(text.replace("label: label", "label: {column: label, range: [0, 1]}"))
+    with pytest.raises(PlaitError) as caught:
+        settle_recipe(read_recipe(tmp_path / "recipe.yaml", TABLES))
+    found = [mistake.replace(f"{tmp_path}/", "") for mistake in caught.value.mistakes]
+    assert found[0] == "recipe.yaml:1: encoder: ./nowhere: no such directory"
+    assert found[1].startswith("recipe.yaml:2: device: device 'mps': this torch finds none")
+    assert found[2] == "train.csv:4: the label '?' is not a number"
+
+
+def test_a_length_that_the_encoder_does_not_have_is_refused(tiny_recipe, tmp_path):
+    recipe = tiny_recipe()
+    recipe["tasks"]["same"]["max_length"] = 3  # three special tokens, and no text
+    recipe["tasks"]["near"]["max_length"] = 43
+    with pytest.raises(PlaitError) as caught:
+        settle_recipe(recipe_from(Tree(recipe), TABLES))
+    assert list(caught.value.mistakes) == [
+        "tasks.same.max_length: expected 4 to 42 tokens for this encoder, found 3",
+        "tasks.near.max_length: expected 4 to 42 tokens for this encoder, found 43",
+    ]

@@ -26,7 +26,13 @@ TEXTS: dict[str, list[str | tuple[str, str]]] = {
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/starter"), show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs/starter"),
+    show_default=True,
+    help="The run's directory.",
+)
 def command(out: Path) -> None:
     """Watch one encoder learn three tasks.
 
@@ -75,7 +81,7 @@ def show_scores(run: Path) -> None:
     """Dev and test scores beside their baselines."""
     import json
 
-    from plait.cli.display import console, scores_table
+    from plait.cli.display import console, print_scores
     from plait.data.examples import read_examples
     from plait.evaluation.evaluate import score_task
     from plait.evaluation.find import find_split
@@ -92,14 +98,13 @@ def show_scores(run: Path) -> None:
             )
             for task, spec in model.tasks.items()
         }
-        console().print(
-            scores_table(
-                f"{split}: {sum(task.rows for task in scores.values())} examples that were not trained on",
-                {task: found.metric for task, found in scores.items()},
-                {task: found.value for task, found in scores.items()},
-                result["baselines"].get(split, {}),
-                {task: found.interval for task, found in scores.items() if found.interval},
-            )
+        print_scores(
+            console(),
+            f"{split}: {sum(task.rows for task in scores.values())} examples that were not trained on",
+            {task: found.metric for task, found in scores.items()},
+            {task: found.value for task, found in scores.items()},
+            result["baselines"].get(split, {}),
+            {task: found.interval for task, found in scores.items()},
         )
     minutes, seconds = divmod(round(result["seconds"]), 60)
     console().print(f"Trained in {minutes} min {seconds:02d} s with {result['threads']} threads. The model: {run}/best")

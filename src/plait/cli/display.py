@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -14,7 +14,7 @@ from rich.table import Table
 from plait.model.card import number
 from plait.model.watch import Watcher
 
-__all__ = ["Lines", "console", "make_table", "number", "print_json", "scores_table", "watcher_for"]
+__all__ = ["Lines", "console", "number", "print_json", "print_scores", "watcher_for"]
 
 EVERY = 10.0  # seconds between two lines of progress in a pipe
 
@@ -93,7 +93,7 @@ class Bar:
         """Move the bar."""
         if self.progress is None:
             return
-        speed = f"{self.speed.add(facts.get('examples', count)):,.0f}/s"
+        speed = f"{self.speed.add(facts.get('examples', count)):,.0f} {'examples' if 'examples' in facts else ''}/s"
         losses = " ".join(f"{task} {value:.3f}" for task, value in facts.get("loss", {}).items())
         self.progress.update(self.task, advance=count, speed=speed, loss=f"loss {losses}" if losses else "")
 
@@ -172,35 +172,29 @@ class JsonLines:
         print_json({"kind": "note", "message": message})
 
 
-def make_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table whose first column is words and whose others are numbers."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="left" if place < 2 else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def scores_table(
+def print_scores(
+    out: Console,
     title: str,
     metrics: Mapping[str, str],
     scores: Mapping[str, float],
     baselines: Mapping[str, Mapping[str, float]],
-    intervals: Mapping[str, tuple[float, float]] | None = None,
-) -> Table:
-    """The score of each task beside its baselines, and their mean."""
-    columns = ["task", "metric", *baselines, "plait", *(["95 % interval"] if intervals else [])]
-    rows = []
+    intervals: Mapping[str, tuple[float, float] | None] | None = None,
+) -> None:
+    """A table of the score of each task beside its baselines, and their means."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for place, column in enumerate(["task", "metric", *baselines, "plait", *(["95 % interval"] if intervals else [])]):
+        table.add_column(column, justify="left" if place < 2 else "right")
     for task, value in scores.items():
-        row = [task, metrics[task], *(number(table.get(task)) for table in baselines.values()), number(value)]
+        row = [task, metrics[task], *(number(found.get(task)) for found in baselines.values()), number(value)]
         if intervals:
-            row.append(f"{number(intervals[task][0])} to {number(intervals[task][1])}")
-        rows.append(row)
+            interval = intervals[task]
+            row.append(f"{number(interval[0])} to {number(interval[1])}" if interval else "–")
+        table.add_row(*row)
     if len(scores) > 1:
-        means = [mean_of(table, scores) for table in baselines.values()]
-        rows.append(["mean", "", *map(number, means), number(mean_of(scores, scores)), *([""] if intervals else [])])
-    return make_table(title, columns, rows)
+        means = [mean_of(found, scores) for found in baselines.values()]
+        table.add_row("mean", "", *map(number, means), number(mean_of(scores, scores)))
+    out.print(title, soft_wrap=True)
+    out.print(table)
 
 
 def mean_of(table: Mapping[str, float], tasks: Mapping[str, float]) -> float | None:

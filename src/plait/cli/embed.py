@@ -8,8 +8,14 @@ __all__ = ["command"]
 
 
 @click.command()
-@click.argument("model")
-@click.option("--input", "source", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=True)
+@click.argument("model", type=click.Path())
+@click.option(
+    "--input",
+    "source",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    required=True,
+    help="A csv, tsv or jsonl file.",
+)
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="Where the vectors go: .npy.")
 @click.option("--text", "column", metavar="COLUMN", help="The file's text column.  [default: as in training]")
 @click.option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines.")

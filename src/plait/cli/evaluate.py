@@ -9,7 +9,7 @@ __all__ = ["command"]
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", type=click.Path())
 @click.option("--split", type=click.Choice(["train", "dev", "test"]), default="dev", show_default=True)
 @click.option("--on", "files", multiple=True, metavar="TASK=FILE", help="Other labelled data for a task.")
 @click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where data files lie.")
@@ -19,11 +19,12 @@ def command(model: str, split: str, files: tuple[str, ...], data: Path | None, a
 
     MODEL is a model directory or a run. Scores come with 95 % bootstrap intervals and beside their baselines.
     """
-    from plait.cli.display import console, make_table, number, print_json, scores_table, watcher_for
+    from plait.cli.display import console, number, print_json, print_scores, watcher_for
     from plait.data.examples import read_examples
     from plait.evaluation.evaluate import score_task
     from plait.evaluation.find import find_split, given_files
     from plait.model.about import read_about
+    from plait.model.apply import cut_inputs
     from plait.model.load import load_model
 
     about = read_about(model)
@@ -41,26 +42,25 @@ def command(model: str, split: str, files: tuple[str, ...], data: Path | None, a
         for task, part in examples.items()
     }
     watcher.end()
+    for task, part in examples.items():
+        spec = loaded.tasks[task]
+        inputs, cut = cut_inputs(loaded, part.texts, spec.views, spec.max_length)
+        if cut:
+            watcher.note(f"{task}: {cut:,} of {inputs:,} inputs were cut at {spec.max_length} tokens")
     baselines = {} if files else about["baselines"].get(split, {})
     if as_json:
-        found = {task: asdict(scored) for task, scored in scores.items()}
-        print_json({"kind": "result", "scores": found, "baselines": baselines})
+        told = {task: asdict(found) for task, found in scores.items()}
+        print_json({"kind": "result", "scores": told, "baselines": baselines})
         return
     out = console()
     metrics = {task: found.metric for task, found in scores.items()}
     values = {task: found.value for task, found in scores.items()}
-    intervals = {task: found.interval for task, found in scores.items() if found.interval}
+    intervals = {task: found.interval for task, found in scores.items()}
     title = f"{model} on {'the files given' if files else split}"
-    out.print(scores_table(title, metrics, values, baselines, intervals))
-    rows = [
-        [task, f"{found.rows:,}", ", ".join(f"{name} {number(value)}" for name, value in found.values.items())]
-        for task, found in scores.items()
-    ]
-    out.print(make_table("every metric", ["task", "rows", "metrics"], rows))
-    rows = [
-        [task, ", ".join(f"{name} {number(value)}" for name, value in found.per_class.items())]
-        for task, found in scores.items()
-        if found.per_class
-    ]
-    if rows:
-        out.print(make_table("accuracy on the examples of each class", ["task", "classes"], rows))
+    print_scores(out, title, metrics, values, baselines, intervals)
+    for task, found in scores.items():
+        every = ", ".join(f"{name} {number(value)}" for name, value in found.values.items())
+        out.print(f"{task}, {found.rows:,} rows: {every}", soft_wrap=True)
+        if found.per_class:
+            shares = ", ".join(f"{name} {number(value)}" for name, value in found.per_class.items())
+            out.print(f"  right among those that are: {shares}", soft_wrap=True)

@@ -9,7 +9,7 @@ __all__ = ["command"]
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", type=click.Path())
 @click.argument("task")
 @click.argument("texts", nargs=-1, metavar="[TEXT [TEXT]]")
 @click.option(
@@ -41,9 +41,11 @@ def command(
     from plait.errors import RequestError
     from plait.inference.files import output_format, predict_file
     from plait.inference.predictor import load
+    from plait.model.about import read_about
 
     if output:
         output_format(output, (".csv", ".jsonl"))
+    read_about(model)  # a task needs a plait model; a plain encoder, or a wrong path, is refused here
     predictor = load(model)
     spec = predictor.task(task)
     if source and output:

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from plait.training.loop import Result
 
-__all__ = ["command", "recipe_options", "run_recipe"]
+__all__ = ["command", "complete_recipe", "recipe_options", "run_recipe"]
 
 
 def recipe_options(function: click.decorators.FC) -> click.decorators.FC:
@@ -25,8 +26,15 @@ def recipe_options(function: click.decorators.FC) -> click.decorators.FC:
     return function
 
 
+def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The bundled recipes, and files."""
+    names = sorted(path.stem for path in (Path(__file__).parent.parent / "recipes").glob("*.yaml"))
+    bundled = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [*bundled, CompletionItem(incomplete, type="file")]
+
+
 @click.command()
-@click.argument("recipe", required=False)
+@click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option("--out", type=click.Path(path_type=Path), help="The run's directory.  [default: runs/RECIPE]")
 @recipe_options
 @click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with a run.")
@@ -89,7 +97,7 @@ def run_recipe(
         begin = partial(loop.resume, resume, recipe=recipe)
     else:
         assert recipe is not None, "a run is new or goes on"
-        begin = partial(loop.train, recipe, out or Path("runs") / Path(recipe).stem, baselines=baselines)
+        begin = partial(loop.train, recipe, out, baselines=baselines)
     watcher = watcher_for(as_json)
     with stop_on_signals() as stop:
         try:
@@ -98,6 +106,10 @@ def run_recipe(
             watcher.end()
             watcher.note(str(stopped))
             sys.exit(stop.exit_code)
+        except SystemExit:  # a signal before the first step, or a second one
+            watcher.end()
+            watcher.note("stopped at once; if the run has begun, plait train --resume goes on with it")
+            raise
         finally:
             watcher.end()
 
@@ -106,7 +118,7 @@ def show(result: "Result", as_json: bool) -> None:
     """The scores beside their baselines, and where the model is."""
     from dataclasses import asdict
 
-    from plait.cli.display import console, print_json, scores_table
+    from plait.cli.display import console, print_json, print_scores
     from plait.model.about import read_about
 
     if as_json:
@@ -117,5 +129,5 @@ def show(result: "Result", as_json: bool) -> None:
     out = console()
     if values:
         title = f"dev scores after step {result.best_step:,}"
-        out.print(scores_table(title, metrics, values, result.baselines.get("dev", {})))
-    out.print(f"{result.steps:,} steps in {result.seconds:,.0f} s; the best model: {result.model}")
+        print_scores(out, title, metrics, values, result.baselines.get("dev", {}))
+    out.print(f"{result.steps:,} steps in {result.seconds:,.0f} s; the best model: {result.model}", soft_wrap=True)

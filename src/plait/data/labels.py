@@ -13,6 +13,7 @@ from plait.errors import DataError
 __all__ = ["Kind", "Labels", "encode_labels", "guess_kind", "labels_from"]
 
 Kind = Literal["classes", "yes_no", "score"]
+MOST = 0.9  # of the values must look like a kind: the rest are then bad rows, and not a reason to take another kind
 YES = frozenset({"1", "1.0", "true", "yes"})
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 NO = frozenset({"0", "0.0", "false", "no"})
@@ -42,12 +43,13 @@ class Labels:
 
 def guess_kind(values: Sequence[str], pair: bool) -> Kind:
     """The kind of label that a column holds, where neither the recipe nor its loss says."""
-    distinct = {value.strip().lower() for value in values}
-    if pair and distinct <= YES | NO:
+    filled = [word for value in values if (word := value.strip().lower())]
+    most = MOST * max(1, len(filled))
+    if pair and sum(word in YES | NO for word in filled) >= most:
         return "yes_no"
-    numbers = [as_number(value) for value in distinct]
-    if all(number is not None for number in numbers):
-        fractional = any(not float(number).is_integer() for number in numbers if number is not None)
+    numbers = [number for word in filled if (number := as_number(word)) is not None]
+    if len(numbers) >= most:
+        fractional = any(not number.is_integer() for number in numbers)
         return "score" if fractional or pair else "classes"
     return "classes"
 

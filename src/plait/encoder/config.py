@@ -12,6 +12,14 @@ __all__ = ["POOLING_KEYS", "EncoderConfig", "read_config", "read_json"]
 SUPPORTED = ("bert", "roberta", "xlm-roberta", "camembert")
 # Our poolings as sentence-transformers spells them.
 POOLING_KEYS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
+SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+)
 UNBOUNDED = 1_000_000  # tokenizers without a limit say 1e30
 
 
@@ -42,6 +50,8 @@ def read_config(folder: Path) -> EncoderConfig:
     raw = read_json(folder / "config.json")
     if raw is None:
         raise EncoderError(f"{folder}: no config.json; expected a checkpoint in Hugging Face's layout")
+    if not isinstance(raw, dict):
+        raise EncoderError(f"{folder}/config.json: expected keys and values, found a {type(raw).__name__}")
     kind = raw.get("model_type", "nothing")
     if kind not in SUPPORTED:
         raise EncoderError(f"{folder}: model_type {kind!r} is not supported; supported: {', '.join(SUPPORTED)}")
@@ -50,10 +60,15 @@ def read_config(folder: Path) -> EncoderConfig:
     if raw.get("position_embedding_type", "absolute") != "absolute":
         found = raw["position_embedding_type"]
         raise EncoderError(f"{folder}: position_embedding_type {found!r} is not supported; supported: absolute")
+    pooling, normalise = read_modules(folder)
     try:
-        first_position = 0 if kind == "bert" else raw.get("pad_token_id", 1) + 1
+        sizes = [raw[key] for key in SIZES]
+        if not all(type(size) is int and size > 0 for size in sizes) or raw["hidden_size"] % raw["num_attention_heads"]:
+            shown = ", ".join(f"{key} {size!r}" for key, size in zip(SIZES, sizes, strict=True))
+            raise EncoderError(f"{folder}/config.json: sizes that do not fit together: {shown}")
+        padding = raw.get("pad_token_id")
+        first_position = 0 if kind == "bert" else (1 if padding is None else padding) + 1
         positions = raw["max_position_embeddings"]
-        pooling, normalise = read_modules(folder)
         return EncoderConfig(
             model_type=kind,
             vocab_size=raw["vocab_size"],
@@ -92,7 +107,10 @@ def read_modules(folder: Path) -> tuple[str | None, bool]:
         return None, False
     if (read_json(folder / "config_sentence_transformers.json") or {}).get("default_prompt_name"):
         raise EncoderError(f"{folder}/config_sentence_transformers.json: a default prompt is not supported")
-    kinds = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
+    try:
+        kinds = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
+    except (KeyError, TypeError):
+        raise EncoderError(f"{folder}/modules.json: expected a list of modules, each with type and path") from None
     unknown = set(kinds) - {"Transformer", "Pooling", "Normalize"}
     if unknown:
         raise EncoderError(f"{folder}/modules.json: {', '.join(sorted(unknown))} is not supported")

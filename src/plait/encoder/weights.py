@@ -35,19 +35,25 @@ QKV = ("query", "key", "value")
 
 
 def encoder_from(folder: Path, config: EncoderConfig, *, pooler: bool) -> Encoder:
-    """The encoder of a checkpoint; a pooler is read only where the pooling needs it."""
+    """The encoder of a checkpoint; a pooler is kept where there is one, and needed where the pooling says so."""
     return load_encoder(read_tensors(folder), config, pooler=pooler, where=folder)
 
 
 def load_encoder(tensors: Mapping[str, Tensor], config: EncoderConfig, *, pooler: bool, where: Path) -> Encoder:
     """An encoder with these weights; any missing, extra or wrongly shaped tensor is named."""
-    found = {clean_name(name): tensor for name, tensor in tensors.items() if not PASSED_OVER.search(name)}
+    found: dict[str, Tensor] = {}
+    mistakes = []
+    for name, tensor in tensors.items():
+        if PASSED_OVER.search(name):
+            continue
+        if clean_name(name) in found:
+            mistakes.append(f"{where}: tensor {name} stands there twice, with and without its prefix")
+        found[clean_name(name)] = tensor
+    has_pooler = any(name.startswith("pooler.") for name in found)
     with torch.device("meta"):
-        encoder = Encoder(config, pooler=pooler)
+        encoder = Encoder(config, pooler=pooler or has_pooler)
     wanted = checkpoint_shapes(encoder)
-    if not pooler:
-        found = {name: tensor for name, tensor in found.items() if not name.startswith("pooler.")}
-    mistakes = [
+    mistakes += [
         f"{where}: no tensor {name}, expected shape {list(wanted[name])}" for name in wanted.keys() - found.keys()
     ]
     mistakes += [

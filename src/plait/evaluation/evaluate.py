@@ -29,7 +29,7 @@ class Scores:
 
     @property
     def value(self) -> float:
-        """The task's own metric."""
+        """The task's own metric; not a number where these examples do not allow it."""
         return self.values.get(self.metric, float("nan"))
 
 
@@ -61,6 +61,8 @@ def score(spec: TaskSpec, labels_n: np.ndarray, decoded: Decoded, *, intervals: 
         shares = per_class_accuracy(labels_n, decoded.values, len(spec.labels.names))
         per_class = dict(zip(spec.labels.names, shares, strict=True))
     interval = bootstrap(lambda rows: metric_on(spec, labels_n, decoded, rows), len(labels_n)) if intervals else None
+    if interval and np.isnan(interval).any():  # the metric needs what these examples lack
+        interval = None
     return Scores(spec.name, spec.metric, len(labels_n), all_metrics(kind, labels_n, decoded), per_class, interval)
 
 

@@ -38,8 +38,13 @@ def predict_file(
     examples = texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
     predictions = predictor.predict(spec.name, examples, progress=watcher.advance)
     watcher.end()
+    if cut := predictor.cut(texts, spec.name):
+        watcher.note(cut)
     names = [] if spec.labels.kind == "score" else list(spec.labels.names)
-    header = [*columns, *([] if spec.labels.kind == "score" else ["label"]), "score", *(f"p({name})" for name in names)]
+    predicted = [*([] if spec.labels.kind == "score" else ["label"]), "score", *(f"p({name})" for name in names)]
+    if set(predicted) & set(columns):  # the file's own columns keep their names
+        predicted = [f"predicted {name}" for name in predicted]
+    header = [*columns, *predicted]
     records = [
         [*(column[row] for column in texts), *cells(prediction, names)] for row, prediction in enumerate(predictions)
     ]
@@ -66,6 +71,8 @@ def embed_file(predictor: Predictor, source: Path, output: Path, column: str, wa
     watcher.begin("embedding", len(set(rows.columns[column])))
     embedded = predictor.embed(rows.columns[column], progress=watcher.advance)
     watcher.end()
+    if cut := predictor.cut([rows.columns[column]]):
+        watcher.note(cut)
     with whole_file(output) as aside, aside.open("wb") as file:
         np.save(file, embedded)
     return len(rows), predictor.width

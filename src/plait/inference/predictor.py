@@ -1,6 +1,6 @@
 """A trained model in the hands of its user: embed, predict, compare."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from plait.data.read import is_unicode
 from plait.errors import RequestError, did_you_mean
-from plait.model.apply import Advance, embed_texts, task_outputs
+from plait.model.apply import Advance, cut_inputs, embed_texts, task_outputs
 from plait.model.decode import decode
 from plait.model.load import load_model
 from plait.model.model import Model
@@ -48,14 +48,13 @@ class Predictor:
         """The dimensions of an embedding."""
         return self._model.encoder.config.width
 
-    def embed(self, texts: Sequence[str], *, progress: Advance | None = None) -> np.ndarray:
+    def embed(self, texts: Iterable[str], *, progress: Advance | None = None) -> np.ndarray:
         """Embeddings (texts, width) in float32; unit vectors where the model normalises."""
-        check_texts(texts)
-        embedded: np.ndarray = embed_texts(self._model, texts, progress=progress).numpy()
+        embedded: np.ndarray = embed_texts(self._model, as_texts(texts), progress=progress).numpy()
         return embedded
 
     def predict(
-        self, task: str, texts: Sequence[str] | Sequence[Pair], *, progress: Advance | None = None
+        self, task: str, texts: Iterable[str] | Iterable[Pair], *, progress: Advance | None = None
     ) -> list[Prediction]:
         """The task's prediction for each text, or for each pair of texts."""
         spec = self.task(task)
@@ -69,7 +68,14 @@ class Predictor:
             for value, row in zip(decoded.values, decoded.probabilities, strict=True)
         ]
 
-    def similarity(self, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+    def cut(self, texts: Sequence[Sequence[str]], task: str | None = None) -> str | None:
+        """A sentence about the texts, given by column, that are too long to be read whole; None if all fit."""
+        spec = self.task(task) if task else None
+        limit = spec.max_length if spec else self._model.text.limit
+        inputs, cut = cut_inputs(self._model, texts, spec.views if spec else ("first",), limit)
+        return f"{cut:,} of {inputs:,} inputs were cut at {limit} tokens" if cut else None
+
+    def similarity(self, first: Iterable[str], second: Iterable[str]) -> np.ndarray:
         """Cosine of every text of the first list with every text of the second: (first, second)."""
         a_nD, b_mD = (unit(self.embed(texts)) for texts in (first, second))
         cosines: np.ndarray = a_nD @ b_mD.T
@@ -89,29 +95,29 @@ def unit(vectors_nD: np.ndarray) -> np.ndarray:
     return scaled
 
 
-def check_texts(texts: Sequence[str]) -> None:
+def as_texts(texts: Iterable[str]) -> list[str]:
     """A list of texts, not one text, and nothing else in it."""
-    if isinstance(texts, str):
-        raise RequestError("expected a list of texts, found one text; put it into a list")
-    for number, text in enumerate(texts):
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        found = "one text" if isinstance(texts, str) else type(texts).__name__
+        raise RequestError(f"expected a list of texts, found {found}; put it into a list")
+    listed = list(texts)
+    for number, text in enumerate(listed):
         if not isinstance(text, str):
             raise RequestError(f"text {number}: expected a text, found {type(text).__name__}")
         if not is_unicode(text):
             raise RequestError(f"text {number}: has half a character (a lone surrogate)")
+    return listed
 
 
-def as_columns(spec: TaskSpec, texts: Sequence[str] | Sequence[Pair]) -> list[list[str]]:
+def as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[Pair]) -> list[list[str]]:
     """One column of texts, or two of the pairs' sides."""
     if len(spec.text) == 1:
-        check_texts(texts)  # type: ignore[arg-type]  # that is what it finds out
-        return [list(texts)]  # type: ignore[arg-type]
-    for number, pair in enumerate(texts):
-        if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(side, str) for side in pair):
+        return [as_texts(texts)]  # type: ignore[arg-type]  # that is what it finds out
+    pairs = list(texts) if isinstance(texts, Iterable) else [texts]
+    for number, pair in enumerate(pairs):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise RequestError(f"example {number}: the task {spec.name!r} compares two texts; give pairs (text, text)")
-    columns = [[pair[side] for pair in texts] for side in (0, 1)]
-    for column in columns:
-        check_texts(column)
-    return columns
+    return [as_texts([pair[side] for pair in pairs]) for side in (0, 1)]
 
 
 def load(source: str | Path, *, device: str = "auto") -> Predictor:

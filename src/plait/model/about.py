@@ -40,6 +40,8 @@ def find_model(source: str | Path) -> Path | None:
     for folder in (Path(source), Path(source) / "best"):
         if (folder / "plait.json").is_file():
             return folder
+    if (Path(source) / "manifest.json").is_file() and (Path(source) / "heads.safetensors").is_file():
+        raise ModelError(f"{source}: plait.json is missing; copy the model directory again, whole")
     if (Path(source) / "recipe.yaml").is_file():
         raise ModelError(f"{source}: is a run that has no model yet; plait train --resume {source} goes on with it")
     return None

@@ -13,7 +13,7 @@ from plait.data.batch import tokenize_views
 from plait.data.tokenize import TokenTable, tokenize
 from plait.model.model import Model
 
-__all__ = ["TOKEN_BUDGET", "embed_texts", "embed_views", "task_outputs"]
+__all__ = ["TOKEN_BUDGET", "Advance", "cut_inputs", "embed_texts", "embed_views", "task_outputs"]
 
 TOKEN_BUDGET = 4096  # tokens encoded in one pass
 Advance = Callable[[int], None]  # told how many more inputs are done
@@ -49,6 +49,12 @@ def embed_views(
         model, [table.row(row) for table, row in rows], [int(table.firsts[row]) for table, row in rows], progress
     )
     return {view: distinct_nD[places[view]] for view in views}
+
+
+def cut_inputs(model: Model, texts: Sequence[Sequence[str]], views: Sequence[str], limit: int) -> tuple[int, int]:
+    """How many inputs of the encoder these texts give, and how many of those are cut at the limit."""
+    tables = tokenize_views(model.text.tokenizer, texts, views, limit).values()
+    return sum(len(table) for table in tables), sum(table.truncated for table in tables)
 
 
 def task_outputs(

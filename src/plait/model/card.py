@@ -80,7 +80,7 @@ def scores_table(model: Model, about: About) -> str:
 
 def number(value: float | None) -> str:
     """Three decimals, or a dash."""
-    return "–" if value is None else f"{value:.3f}"
+    return "–" if value is None or value != value else f"{value:.3f}"  # not a number differs from itself
 
 
 def data_rows(about: About) -> list[str]:

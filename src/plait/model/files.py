@@ -26,11 +26,14 @@ def sha256_of(path: Path) -> str:
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    """A safetensors file; a full disk is an OSError here as everywhere."""
+    """A safetensors file that others may read as any file; a full disk is an OSError here as everywhere."""
+    path.touch()
+    mode = path.stat().st_mode
     try:
         save_file(tensors, path, metadata)
     except SafetensorError as error:
         raise OSError(None, str(error), str(path)) from None
+    path.chmod(mode)  # the library gives its files to their owner alone
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from plait.data.tokenize import load_tokenizer
 from plait.encoder.config import read_config
 from plait.encoder.find import find_checkpoint
 from plait.encoder.weights import encoder_from
-from plait.errors import ModelError, PlaitError, RequestError, did_you_mean
+from plait.errors import EncoderError, ModelError, PlaitError, RequestError, did_you_mean
 from plait.heads import SHARED_LAYERS
 from plait.model.about import find_model, read_about
 from plait.model.files import sha256_of
@@ -133,6 +133,12 @@ def build_model(
     config = read_config(folder)
     pooling = pooling or config.pooling or "mean"
     tokenizer = load_tokenizer(folder)
+    largest = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
+    if largest >= config.vocab_size:
+        raise EncoderError(
+            f"{folder}: its tokenizer has the id {largest}, its embeddings end at {config.vocab_size - 1}; "
+            "they do not belong together"
+        )
     files = {name: (folder / name).read_bytes() for name in TOKENIZER_FILES if (folder / name).is_file()}
     files["tokenizer.json"] = tokenizer.to_str().encode()
     layer = None

@@ -232,7 +232,7 @@ def check_names(recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
         if isinstance(name, str) and name not in allowed:
             yield unknown(path, name, allowed)
     if recipe.epochs and recipe.steps:
-        yield f"{tree.origin(('steps',))}: give epochs or steps, not both"
+        yield f"{tree.origin(('steps',))}: give epochs or steps, not both; null takes one away"
     for name in tasks:
         if not name or "." in name or name in ("mean", "longest", "shortest"):
             yield f"{tree.origin(('tasks', name))}: tasks: {name!r} cannot be the name of a task; choose another"

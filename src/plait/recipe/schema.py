@@ -111,6 +111,7 @@ def as_class_weights(value: object) -> object:
 
 
 Several = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
+MaybeSeveral = Annotated[tuple[str, ...], BeforeValidator(lambda value: () if value is None else as_tuple(value))]
 Losses = Annotated[tuple[LossChoice, ...], BeforeValidator(as_losses)]
 Interval = Annotated[int | Literal["epoch"], BeforeValidator(as_interval)]
 Positive = Annotated[int, Field(gt=0)]
@@ -143,8 +144,8 @@ class Task(Frozen):
     """A name, labelled data, a head, one or more losses, a metric."""
 
     train: Several
-    dev: Several = ()
-    test: Several = ()
+    dev: MaybeSeveral = ()
+    test: MaybeSeveral = ()
     text: Several
     label: Annotated[Label, BeforeValidator(as_label)]
     quoting: Literal["quoted", "unquoted"] | None = None  # None: .csv is quoted, .tsv is not

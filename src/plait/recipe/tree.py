@@ -11,7 +11,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from plait.errors import RecipeError, did_you_mean
 
-__all__ = ["KeyPath", "Origin", "Tree", "load_tree", "set_keys", "use_profile"]
+__all__ = ["KeyPath", "Origin", "Tree", "load_tree", "plain", "set_keys", "use_profile"]
 
 KeyPath = tuple[str | int, ...]
 
@@ -104,6 +104,9 @@ def set_keys(tree: Tree, assignments: Sequence[str]) -> Tree:
         except YAMLError as error:
             raise RecipeError(f"{origin}: the value is not YAML: {told(error)}") from None
         path = tuple(name.strip().split("."))
+        tasks = tree.values.get("tasks")
+        if path[0] == "tasks" and len(path) > 2 and isinstance(tasks, Mapping) and path[1] not in tasks:
+            raise RecipeError(f"{origin}: no task {path[1]!r}; {did_you_mean(path[1], tasks)}")
         origins = {old: where for old, where in tree.origins.items() if old[: len(path)] != path}
         new: dict[KeyPath, Origin] = {path[:end]: origin for end in range(1, len(path)) if path[:end] not in origins}
         tree = Tree(put(tree.values, path, value, origin), {**origins, **new, path: origin})

@@ -6,8 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from plait.errors import RunError
 from plait.model.files import save_tensors, whole_folder
 from plait.model.model import Model
 from plait.model.save import write_json
@@ -51,6 +53,10 @@ def newest_checkpoint(folder: Path) -> Path | None:
 
 def load_checkpoint(place: Path, model: Model, optimizer: torch.optim.Optimizer) -> Position:
     """Put everything back as it was."""
-    model.load_state_dict(load_file(place / "weights.safetensors"))
-    load_state(model, optimizer, load_file(place / "optimizer.safetensors"))
-    return Position(**json.loads((place / "position.json").read_text(encoding="utf-8")))
+    try:
+        model.load_state_dict(load_file(place / "weights.safetensors"))
+        load_state(model, optimizer, load_file(place / "optimizer.safetensors"))
+        return Position(**json.loads((place / "position.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RunError(f"{place}: is damaged ({reason}); delete it to begin the run again") from None

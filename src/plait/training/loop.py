@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import numpy as np
 import torch
 
-from plait.errors import RunError
+from plait.errors import NotFiniteError, RunError
 from plait.evaluation.evaluate import Scores, mean_score, score_task
 from plait.model.about import About, portable, read_about
 from plait.model.files import whole_file
@@ -23,7 +23,7 @@ from plait.model.save import save_model, write_json
 from plait.model.watch import Silent, Watcher
 from plait.recipe.read import read_recipe, recipe_from
 from plait.recipe.schema import Recipe
-from plait.recipe.tree import Tree, set_keys, use_profile
+from plait.recipe.tree import Tree, plain, set_keys, use_profile
 from plait.training.baselines import measure_baselines
 from plait.training.checkpoint import Position, load_checkpoint, newest_checkpoint, save_checkpoint
 from plait.training.run import Run
@@ -55,7 +55,7 @@ class Stopped(Exception):
 
 def train(
     recipe: str | Path | Mapping[str, Any] | Recipe,
-    out: str | Path,
+    out: str | Path | None = None,
     *,
     data: str | Path | None = None,
     profile: str | None = None,
@@ -66,10 +66,12 @@ def train(
 ) -> Result:
     """Train a recipe into a new run directory.
 
-    The recipe is a YAML file, a bundled name such as "starter", the same keys in a mapping, or a Recipe. `data` is a
-    folder that its files are looked for in, `assignments` are changes such as "lr=1e-4".
+    The recipe is a YAML file, a bundled name such as "starter", the same keys in a mapping, or a Recipe. Its run
+    goes to `out`, or to runs/ under the recipe's name. `data` is a folder that its files are looked for in,
+    `assignments` are changes such as "lr=1e-4".
     """
-    run = Run(Path(out))
+    name = Path(recipe).stem if isinstance(recipe, str | Path) else "recipe"
+    run = Run(Path(out or Path("runs") / name))
     run.check_free()
     settled = settle_recipe(as_recipe(recipe, data, profile, assignments))
     trainer = Trainer(settled)  # what can be refused is refused before there is a run
@@ -112,10 +114,11 @@ def as_recipe(
 ) -> Recipe:
     """The recipe that is meant."""
     folder = Path(data) if data else None
+    assignments = [assignments] if isinstance(assignments, str) else assignments
     if isinstance(source, Recipe):
         source = source.model_dump(mode="json")
     if isinstance(source, Mapping):
-        tree = set_keys(use_profile(Tree(dict(source)), profile), assignments)
+        tree = set_keys(use_profile(Tree(plain(source)), profile), assignments)
         return recipe_from(tree, TABLES, data=folder)
     return read_recipe(source, TABLES, data=folder, profile=profile, assignments=assignments)
 
@@ -142,7 +145,10 @@ def work(run: Run, trainer: Trainer, watcher: Watcher, stop: Callable[[], bool])
 def find_baselines(run: Run, settled: Settled, watcher: Watcher) -> dict[str, Any]:
     """The baselines, measured once a run."""
     if not run.baselines.is_file():
-        measured = measure_baselines(settled, watcher)
+        try:
+            measured = measure_baselines(settled, watcher)
+        except NotFiniteError as error:
+            raise NotFiniteError("while training heads on the frozen encoder:", *error.mistakes) from None
         with whole_file(run.baselines) as aside:
             write_json(aside, measured)
     found: dict[str, Any] = json.loads(run.baselines.read_text(encoding="utf-8"))

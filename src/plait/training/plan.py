@@ -8,14 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from plait.data.batch import tokenize_views
+from plait.data.tokenize import TokenTable
 from plait.schedules import Plan
-from plait.training.settle import TaskData
+from plait.training.baselines import FROZEN_TIMES
+from plait.training.settle import SPLITS, TaskData
 from plait.training.trainer import Trainer
 
 __all__ = ["TaskFacts", "Trial", "task_facts", "try_steps"]
 
 TRIED = 3  # steps of a trial
 INFERENCE = 0.35  # of the time that training takes for the same tokens
+HEAD_STEP = 0.002  # seconds that a step of heads on stored embeddings takes
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class TaskFacts:
     tokens_median: float
     tokens_95: float
     truncated: int  # inputs that are cut
-    inputs: int
+    inputs: int  # of all splits
+    limit: int
     steps_per_epoch: float
     samples_per_epoch: float
     seen: float  # times that each row is seen in the whole run
@@ -53,7 +57,7 @@ def task_facts(trainer: Trainer) -> list[TaskFacts]:
     epochs = max(1, len(trainer.plan.epochs))
     facts = []
     for name, task in trainer.settled.tasks.items():
-        tables = trainer.tokens[name].values()
+        tables = [table for split in task.splits for table in split_tokens(trainer, task, split)]
         lengths = np.concatenate([table.lengths for table in tables])
         labels = task.spec.labels
         counts = None if labels.kind == "score" else np.bincount(task.train.labels)
@@ -69,6 +73,7 @@ def task_facts(trainer: Trainer) -> list[TaskFacts]:
                 tokens_95=float(np.percentile(lengths, 95)),
                 truncated=sum(table.truncated for table in tables),
                 inputs=len(lengths),
+                limit=task.spec.max_length,
                 steps_per_epoch=batches / epochs,
                 samples_per_epoch=rows / epochs,
                 seen=rows / len(task.train),
@@ -105,24 +110,27 @@ def try_steps(trainer: Trainer, *, baselines: bool = True) -> Trial:
     for number, index in enumerate(typical, start=1):
         trainer.step(number, planned[index])
     per_token = (time.perf_counter() - started) / max(1, sum(tokens[index] for index in typical))
-    all_rows = sum(int(rows.lengths.sum()) for rows in trainer.plan.tasks.values())
-    dev = sum(split_tokens(trainer, task, "dev") for task in trainer.settled.tasks.values())
-    encoded = dev * len(trainer.plan.epochs) + (all_rows + 2 * dev if baselines else 0)
-    if trainer.recipe.train_encoder:
-        seconds = per_token * (sum(tokens) + INFERENCE * encoded)
-    else:  # every text is encoded once, which is what a step of the trial did
-        seconds = per_token * (all_rows + encoded)
+    recipe, tasks = trainer.recipe, trainer.settled.tasks.values()
+    train, dev, test = (
+        sum(len(table.ids) for task in tasks for table in split_tokens(trainer, task, split)) for split in SPLITS
+    )
+    epochs = len(trainer.plan.epochs)
+    evaluations = epochs if recipe.evaluate_every == "epoch" else trainer.steps // recipe.evaluate_every + epochs
+    encoded = 2 * dev * evaluations + (train + dev + test if baselines else 0)  # train is sampled like dev
+    # With a frozen encoder every text is encoded once, which is what a step of the trial did.
+    seconds = per_token * (sum(tokens) + INFERENCE * encoded if recipe.train_encoder else train + encoded)
+    seconds += HEAD_STEP * trainer.steps * (FROZEN_TIMES if baselines else 0)
     return Trial(peak_memory(), per_token * float(np.mean(tokens)), seconds)
 
 
-def split_tokens(trainer: Trainer, task: TaskData, split: str) -> int:
-    """All tokens that an evaluation on a split encodes."""
+def split_tokens(trainer: Trainer, task: TaskData, split: str) -> list[TokenTable]:
+    """The inputs of the encoder that a split of a task gives."""
     if split not in task.splits:
-        return 0
-    views = tokenize_views(
-        trainer.model.text.tokenizer, task.splits[split].texts, task.spec.views, task.spec.max_length
-    )
-    return sum(len(table.ids) for table in views.values())
+        return []
+    if split == "train":
+        return list(trainer.tokens[task.spec.name].values())
+    texts = task.splits[split].texts
+    return list(tokenize_views(trainer.model.text.tokenizer, texts, task.spec.views, task.spec.max_length).values())
 
 
 def peak_memory() -> int:

@@ -38,10 +38,9 @@ class Run:
     def check_free(self) -> None:
         """Refuse a directory that holds a run, or anything else; what is left of one that never began may stay."""
         if self.facts.is_file():
-            raise RunError(
-                f"{self.folder}: already holds a run; go on with it by plait train --resume {self.folder}, "
-                "or choose another --out"
-            )
+            hint = f"go on with it by plait train --resume {self.folder}, or"
+            what = "a finished run;" if self.result.is_file() else f"a run; {hint}"
+            raise RunError(f"{self.folder}: already holds {what} choose another --out")
         if self.folder.exists() and not self.folder.is_dir():
             raise RunError(f"{self.folder}: is a file; choose another --out")
         left = {".lock", self.recipe.name}
@@ -71,7 +70,12 @@ class Run:
         """What was written when the run began."""
         if not self.facts.is_file():
             raise RunError(f"{self.folder}: holds no run; start one with plait train RECIPE --out {self.folder}")
-        facts: dict[str, Any] = json.loads(self.facts.read_text(encoding="utf-8"))
+        try:
+            facts = dict(json.loads(self.facts.read_text(encoding="utf-8")))
+        except ValueError:
+            facts = {}
+        if not {"recipe", "data", "encoder", "threads", "torch", "baselines"} <= facts.keys():
+            raise RunError(f"{self.facts}: is damaged; this run cannot go on, start a new one")
         return facts
 
     def check_same(self, settled: Settled) -> None:

@@ -12,18 +12,20 @@ from plait.data.batch import READS
 from plait.data.examples import Examples, examples_from
 from plait.data.labels import Kind, Labels, guess_kind, labels_from
 from plait.data.read import Rows, read_rows, shown_names
-from plait.encoder.config import read_config
+from plait.data.tokenize import load_tokenizer
+from plait.encoder.config import EncoderConfig, read_config
 from plait.encoder.find import checkpoint_files, find_checkpoint
-from plait.errors import DataError, PlaitError, RecipeError, did_you_mean
+from plait.errors import DataError, EncoderError, PlaitError, RecipeError, RequestError, did_you_mean
 from plait.evaluation.metrics import METRICS
 from plait.heads import HEADS
 from plait.losses import LOSSES
 from plait.model.files import sha256_of
+from plait.model.load import pick_device
 from plait.model.tasks import TaskSpec
 from plait.recipe.options import complete_options
 from plait.recipe.schema import Choice, Label, LossChoice, Recipe, Task
 
-__all__ = ["Settled", "TaskData", "settle", "settle_recipe"]
+__all__ = ["SPLITS", "Settled", "TaskData", "settle", "settle_recipe"]
 
 SPLITS = ("train", "dev", "test")
 # What a task gets when it names no head and no loss: by kind of label, for one text and for two.
@@ -66,16 +68,41 @@ class Settled:
 
 
 def settle_recipe(recipe: Recipe) -> Settled:
-    """Find the encoder, read the data of every task, and decide what the recipe left open."""
-    checkpoint = find_checkpoint(recipe.encoder)
-    config = read_config(checkpoint)
-    settled = settle(recipe, config.limit)
+    """Find the encoder, read the data of every task, and decide what the recipe left open; every mistake at once."""
+    mistakes: list[str] = []
+    try:
+        checkpoint = find_checkpoint(recipe.encoder)
+        config = read_config(checkpoint)
+        mistakes += check_lengths(recipe, checkpoint, config)
+    except EncoderError as error:
+        mistakes += [recipe.where("encoder") + mistake for mistake in error.mistakes]
+    try:
+        pick_device(recipe.device)
+    except RequestError as error:
+        mistakes += [recipe.where("device") + mistake for mistake in error.mistakes]
+    try:
+        settled = settle(recipe, config.limit if not mistakes else 1)
+    except DataError as error:
+        mistakes += error.mistakes
+    if mistakes:
+        raise RecipeError(*mistakes)
     normalise = config.normalise if recipe.normalise is None else recipe.normalise
     return replace(
         settled,
         recipe=settled.recipe.model_copy(update={"normalise": normalise}),
         encoder={name: sha256_of(checkpoint / name) for name in checkpoint_files(checkpoint)},
     )
+
+
+def check_lengths(recipe: Recipe, checkpoint: Path, config: EncoderConfig) -> Iterator[str]:
+    """Lengths that leave no room for text, or that the encoder has no positions for."""
+    tokenizer = load_tokenizer(checkpoint)
+    most = config.positions - config.first_position
+    for name, task in recipe.tasks.items():
+        special = tokenizer.num_special_tokens_to_add(len(task.text) == 2)
+        if task.max_length is not None and not special < task.max_length <= most:
+            where = recipe.where("tasks", name, "max_length")
+            yield f"{where}expected {special + 1} to {most} tokens for this encoder, found {task.max_length}"
 
 
 def settle(recipe: Recipe, limit: int) -> Settled:
@@ -144,6 +171,7 @@ def settle_task(recipe: Recipe, name: str, limit: int) -> TaskData:
             splits[split] = examples_from(rows[split], task.text, given.column, labels)
         except DataError as error:
             mistakes += error.mistakes
+    mistakes += unseen_labels(recipe, name, labels, splits)
     if settled.metric == "roc_auc" and "dev" in splits and len(np.unique(splits["dev"].labels)) < 2:
         mistakes.append(f"{recipe.where('tasks', name, 'metric')}roc_auc needs two classes in dev, which has one")
     if mistakes:
@@ -161,9 +189,24 @@ def settle_task(recipe: Recipe, name: str, limit: int) -> TaskData:
         link=LOSSES[settled.loss[0].name].links[labels.kind],
         metric=settled.metric,
         threshold=0.5,
-        max_length=min(limit, task.max_length or limit),
+        max_length=task.max_length or limit,
     )
     return TaskData(spec, settled, splits, weigh_classes(settled, labels, splits["train"].labels))
+
+
+def unseen_labels(recipe: Recipe, name: str, labels: Labels, splits: dict[str, Examples]) -> Iterator[str]:
+    """Classes that dev or test has and train lacks, and training data of one answer only."""
+    if labels.kind == "score" or "train" not in splits:
+        return
+    known = set(splits["train"].labels.tolist())
+    if len(known) < 2:
+        only = labels.names[known.pop()]
+        yield f"{recipe.where('tasks', name, 'train')}every training row is {only!r}; there is nothing to tell apart"
+        return
+    for split, examples in splits.items():
+        for number in sorted(set(examples.labels.tolist()) - known):
+            row = examples.labels.tolist().index(number)
+            yield f"{examples.origins[row]}: the class {labels.classes[number]!r} is in {split} and not in train"
 
 
 def decide_kind(task: Task, values: list[str]) -> Kind:
@@ -235,6 +278,8 @@ def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iter
         elif threshold is not None and not labels.low < threshold <= labels.high:
             alike = f"with a threshold of {threshold:g} all scores from {labels.describe()} count alike"
             yield f"{where('loss')}{alike}"
+    if task.head.name == "cosine" and task.head.options.get("scale") is None and labels.high <= 0:
+        yield f"{where('head')}cosine needs a range that reaches above 0, found {labels.describe()}; give its scale"
     if task.metric not in METRICS[kind]:
         yield f"{where('metric')}{task.metric} is not for {kind} labels; {did_you_mean(task.metric, METRICS[kind])}"
     if kind == "score" and (task.class_weights or task.label_smoothing):

@@ -87,7 +87,8 @@ def check_finite(value: Tensor, what: str, batches: Sequence[Batch], step: int) 
         rows = "; ".join(f"{batch.task}: rows {', '.join(map(str, batch.rows))}" for batch in batches)
         raise NotFiniteError(
             f"step {step + 1}: the {what} is {number}, the weights were left as they were ({rows}); "
-            "try a smaller lr, a clip, or look at these rows"
+            "try a smaller lr, a clip, or look at these rows",
+            rows=[(batch.task, row) for batch in batches for row in batch.rows],
         )
     return number
 

@@ -104,7 +104,7 @@ class Trainer:
                 step=number,
             )
         except NotFiniteError as error:
-            origins = [self.settled.tasks[task].train.origins[row] for task, rows in planned for row in rows]
+            origins = [self.settled.tasks[task].train.origins[row] for task, row in error.rows]
             raise NotFiniteError(*error.mistakes, f"they were written at {', '.join(origins)}") from None
 
     def store_embeddings(self, watcher: Watcher) -> None:

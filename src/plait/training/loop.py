@@ -46,7 +46,7 @@ class Result:
     baselines: dict[str, Any]  # split → baseline → task → value
     best_step: int
     steps: int
-    seconds: float  # of training and evaluation, all sessions together
+    seconds: float  # of training and evaluation, pauses left out
 
 
 class Stopped(Exception):

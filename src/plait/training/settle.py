@@ -1,21 +1,18 @@
 """A recipe and its files → a complete recipe, the tasks of the model, and their examples; every mistake at once."""
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from torch import nn
 
-from plait.data.batch import READS
 from plait.data.examples import Examples, examples_from
 from plait.data.labels import Kind, Labels, guess_kind, labels_from
 from plait.data.read import Rows, read_rows, shown_names
-from plait.data.tokenize import load_tokenizer
-from plait.encoder.config import EncoderConfig, read_config
+from plait.encoder.config import read_config
 from plait.encoder.find import checkpoint_files, find_checkpoint
-from plait.errors import DataError, EncoderError, PlaitError, RecipeError, RequestError, did_you_mean
+from plait.errors import DataError, EncoderError, PlaitError, RecipeError, RequestError
 from plait.evaluation.metrics import METRICS
 from plait.heads import HEADS
 from plait.losses import LOSSES
@@ -24,6 +21,7 @@ from plait.model.load import pick_device
 from plait.model.tasks import TaskSpec
 from plait.recipe.options import complete_options
 from plait.recipe.schema import Choice, Label, LossChoice, Recipe, Task
+from plait.training.checks import check_lengths, check_settled, unseen_labels
 
 __all__ = ["SPLITS", "Settled", "TaskData", "settle", "settle_recipe"]
 
@@ -92,17 +90,6 @@ def settle_recipe(recipe: Recipe) -> Settled:
         recipe=settled.recipe.model_copy(update={"normalise": normalise}),
         encoder={name: sha256_of(checkpoint / name) for name in checkpoint_files(checkpoint)},
     )
-
-
-def check_lengths(recipe: Recipe, checkpoint: Path, config: EncoderConfig) -> Iterator[str]:
-    """Lengths that leave no room for text, or that the encoder has no positions for."""
-    tokenizer = load_tokenizer(checkpoint)
-    most = config.positions - config.first_position
-    for name, task in recipe.tasks.items():
-        special = tokenizer.num_special_tokens_to_add(len(task.text) == 2)
-        if task.max_length is not None and not special < task.max_length <= most:
-            where = recipe.where("tasks", name, "max_length")
-            yield f"{where}expected {special + 1} to {most} tokens for this encoder, found {task.max_length}"
 
 
 def settle(recipe: Recipe, limit: int) -> Settled:
@@ -194,21 +181,6 @@ def settle_task(recipe: Recipe, name: str, limit: int) -> TaskData:
     return TaskData(spec, settled, splits, weigh_classes(settled, labels, splits["train"].labels))
 
 
-def unseen_labels(recipe: Recipe, name: str, labels: Labels, splits: dict[str, Examples]) -> Iterator[str]:
-    """Classes that dev or test has and train lacks, and training data of one answer only."""
-    if labels.kind == "score" or "train" not in splits:
-        return
-    known = set(splits["train"].labels.tolist())
-    if len(known) < 2:
-        only = labels.names[known.pop()]
-        yield f"{recipe.where('tasks', name, 'train')}every training row is {only!r}; there is nothing to tell apart"
-        return
-    for split, examples in splits.items():
-        for number in sorted(set(examples.labels.tolist()) - known):
-            row = examples.labels.tolist().index(number)
-            yield f"{examples.origins[row]}: the class {labels.classes[number]!r} is in {split} and not in train"
-
-
 def decide_kind(task: Task, values: list[str]) -> Kind:
     """What kind of label this is: as the recipe says, as its losses need, or as the values look."""
     label = task.label
@@ -252,41 +224,6 @@ def complete_task(task: Task, labels: Labels, recipe: Recipe) -> Task:
             ),
         }
     )
-
-
-def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iterator[str]:
-    """What cannot be meant, now that the kind of label is known."""
-    assert task.head is not None and task.loss is not None and task.metric is not None
-    kind = labels.kind
-
-    def where(key: str) -> str:
-        return recipe.where("tasks", name, key)
-
-    if kind not in HEADS[task.head.name].kinds:
-        fitting = [
-            head for head, variant in HEADS.items() if kind in variant.kinds and READS[variant.reads] == len(task.text)
-        ]
-        yield f"{where('head')}{task.head.name} cannot predict {kind} labels; fitting: {', '.join(fitting)}"
-    for loss in task.loss:
-        if kind not in LOSSES[loss.name].links:
-            fitting = [other for other, entry in LOSSES.items() if kind in entry.links]
-            yield f"{where('loss')}{loss.name} cannot learn from {kind} labels; fitting: {', '.join(fitting)}"
-        threshold = loss.options.get("threshold")
-        if loss.name == "binary_cross_entropy" and (kind == "score") != (threshold is not None):
-            need = "scores need" if kind == "score" else f"{kind} labels take no"
-            yield f"{where('loss')}{need} threshold, the score from which an example counts as yes"
-        elif threshold is not None and not labels.low < threshold <= labels.high:
-            alike = f"with a threshold of {threshold:g} all scores from {labels.describe()} count alike"
-            yield f"{where('loss')}{alike}"
-    if task.head.name == "cosine" and task.head.options.get("scale") is None and labels.high <= 0:
-        yield f"{where('head')}cosine needs a range that reaches above 0, found {labels.describe()}; give its scale"
-    if task.metric not in METRICS[kind]:
-        yield f"{where('metric')}{task.metric} is not for {kind} labels; {did_you_mean(task.metric, METRICS[kind])}"
-    if kind == "score" and (task.class_weights or task.label_smoothing):
-        key = "class_weights" if task.class_weights else "label_smoothing"
-        yield f"{where(key)}class_weights and label_smoothing are for classes and yes/no, not for scores"
-    elif isinstance(task.class_weights, dict) and set(task.class_weights) != set(labels.classes):
-        yield f"{where('class_weights')}expected a weight for each of {', '.join(labels.classes)}"
 
 
 def weigh_classes(task: Task, labels: Labels, encoded: np.ndarray) -> np.ndarray | None:

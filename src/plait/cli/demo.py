@@ -1,6 +1,8 @@
 """`plait demo`"""
 
+import sys
 from pathlib import Path
+from shutil import which
 
 import click
 
@@ -64,17 +66,25 @@ def command(out: Path) -> None:
             )
             shown = example if isinstance(example, str) else " | ".join(example)
             screen.print(f"  {answer:>14}   {shown}")
-    screen.print(
-        f"""
-What to try next:
-  plait predict {out}/best sentiment "your own sentence"
-  plait evaluate {out} --split test
-  plait check {RECIPE}                        what the recipe trains, and what it costs
-  plait train {RECIPE} --set epochs=6 --out runs/longer
-  less {out}/best/README.md                the model card
-""",
-        soft_wrap=True,
-    )
+    screen.print("\nWhat to try next:")
+    for line in next_steps(out):
+        screen.print(f"  {line}", soft_wrap=True)
+
+
+def next_steps(out: Path) -> list[str]:
+    """Commands that work from here, with what each is for."""
+    steps = [
+        (f'plait predict {out}/best sentiment "your own sentence"', ""),
+        (f"plait evaluate {out} --split test", "every metric, with intervals"),
+        (f"plait check {RECIPE}", "what the recipe trains, and what it costs"),
+        (f"plait train {RECIPE} --set epochs=8 --out runs/longer", "the same for longer"),
+        (f"less {out}/best/README.md", "the model card"),
+    ]
+    if which("plait") is None:
+        activate = Path(sys.prefix) / "bin/activate"
+        here = activate.relative_to(Path.cwd()) if activate.is_relative_to(Path.cwd()) else activate
+        steps.insert(0, (f". {here}", "so that the shell finds plait"))
+    return [f"{command:<60} {meaning}".rstrip() for command, meaning in steps]
 
 
 def show_scores(run: Path) -> None:

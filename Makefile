@@ -1,5 +1,6 @@
 # make demo    install into .venv, train the starter recipe, show what it learned
 # make test    install what the tests need, then lint, types and tests
+# make docs    write docs/recipe.md anew from the code
 # Options:     PYTHON=/path/to/python   PIP_FLAGS="…" is passed to pip
 
 PYTHON ?=
@@ -8,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test test-slow lint docs clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/plait demo
@@ -23,6 +24,9 @@ lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.installed
+	$(BIN)/python scripts/recipe_reference.py
 
 $(VENV)/.made:
 	@found=$$(sh scripts/check-machine.sh 4 $(PYTHON)) && $$found -m venv --clear $(VENV)

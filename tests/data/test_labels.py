@@ -7,11 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.data.examples import read_examples
-from plait.data.labels import Labels, encode_labels, guess_kind, labels_from
+from plait.data.examples import Examples, sound_examples
+from plait.data.labels import Kind, Labels, encode_labels, guess_kind, labels_from
+from plait.data.read import read_rows
 from plait.errors import DataError
+from plait.recipe.schema import Source
 
-YES_NO = labels_from(["0", "1"], "yes_no")
+
+def labels_of(values: list[str], kind: Kind, **given) -> Labels:
+    """The labels of one column."""
+    return labels_from({"label": values}, kind, **given)
+
+
+def encode(values: list[str], labels: Labels) -> tuple[np.ndarray, dict[int, str]]:
+    return encode_labels([values], labels, len(values))
+
+
+YES_NO = labels_of(["0", "1"], "yes_no")
 
 
 @pytest.mark.parametrize(
@@ -29,7 +41,7 @@ YES_NO = labels_from(["0", "1"], "yes_no")
         (["3.0", "4.0"], "classes", "score"),
         (["low", "high"], "classes", "classes"),
         (["entailment", "0"], "classes", "classes"),
-        (["1", "nan"], "classes", "classes"),
+        (["1", "nan"], "classes", "yes_no"),  # nan is how tables write that nothing is there
         (["1", "inf"], "classes", "classes"),
     ],
 )
@@ -48,13 +60,13 @@ def test_the_guess_depends_on_neither_order_nor_repetition(values):
 
 def test_yes_and_no_have_many_spellings():
     spelled = ["1", "1.0", "true", "TRUE", "Yes", " yes ", "0", "0.0", "False", "no", "NO"]
-    encoded, bad = encode_labels(spelled, YES_NO)
+    encoded, bad = encode(spelled, YES_NO)
     assert encoded.tolist() == [1] * 6 + [0] * 5
     assert encoded.dtype == np.int64 and not bad
 
 
 def test_what_is_neither_yes_nor_no_is_named():
-    _, bad = encode_labels(["1", "2", "maybe", "", "y"], YES_NO)
+    _, bad = encode(["1", "2", "maybe", "", "y"], YES_NO)
     assert bad == {
         1: "the label '2' is neither yes (1, true) nor no (0, false)",
         2: "the label 'maybe' is neither yes (1, true) nor no (0, false)",
@@ -74,21 +86,21 @@ def test_what_is_neither_yes_nor_no_is_named():
     ],
 )
 def test_the_positive_value_means_yes_and_the_other_no(values, positive, classes, encoded):
-    labels = labels_from(values, "yes_no", positive=positive)
+    labels = labels_of(values, "yes_no", positive=positive)
     assert (labels.classes, labels.names, labels.outputs) == (classes, classes, 1)
-    found, bad = encode_labels(values, labels)
+    found, bad = encode(values, labels)
     assert found.tolist() == encoded and not bad
 
 
 def test_a_positive_value_with_two_others_is_refused():
     with pytest.raises(DataError, match="positive: 'spam' leaves more than one other value: eggs, ham"):
-        labels_from(["spam", "ham", "eggs"], "yes_no", positive="spam")
+        labels_of(["spam", "ham", "eggs"], "yes_no", positive="spam")
 
 
 def test_an_empty_label_beside_a_positive_value_is_a_bad_row_and_no_value_of_its_own():
-    labels = labels_from(["spam", "", "ham", " "], "yes_no", positive="spam")
+    labels = labels_of(["spam", "", "ham", " "], "yes_no", positive="spam")
     assert labels.classes == ("ham", "spam")
-    assert encode_labels(["spam", "", "ham"], labels)[1] == {1: "the label is empty"}
+    assert encode(["spam", "", "ham"], labels)[1] == {1: "the label is empty"}
 
 
 # ---------------------------------------------------------------- classes
@@ -105,7 +117,7 @@ def test_an_empty_label_beside_a_positive_value_is_a_bad_row_and_no_value_of_its
     ],
 )
 def test_classes_are_found_and_sorted(values, classes):
-    labels = labels_from(values, "classes")
+    labels = labels_of(values, "classes")
     assert (labels.classes, labels.names, labels.outputs) == (classes, classes, len(classes))
 
 
@@ -114,27 +126,27 @@ WORD = st.text("abXYé -").map(str.strip).filter(bool)
 
 @given(st.lists(WORD, min_size=2).filter(lambda words: len(set(words)) > 1))
 def test_every_word_becomes_the_place_of_its_class(words):
-    labels = labels_from(words, "classes")
+    labels = labels_of(words, "classes")
     assert labels.classes == tuple(sorted(set(words)))
-    encoded, bad = encode_labels(words, labels)
+    encoded, bad = encode(words, labels)
     assert [labels.classes[place] for place in encoded] == words and not bad
 
 
 @pytest.mark.parametrize("values", [["1_0", "10"], ["٣", "3"]])
 def test_words_that_only_python_takes_for_the_same_number_stay_two_classes(values):
-    assert labels_from(values, "classes").outputs == 2
+    assert labels_of(values, "classes").outputs == 2
 
 
 def test_two_point_zero_is_class_two():
-    labels = labels_from(["0", "1", "2"], "classes")
-    encoded, bad = encode_labels(["2.0", " 2", "2", "1.0"], labels)
+    labels = labels_of(["0", "1", "2"], "classes")
+    encoded, bad = encode(["2.0", " 2", "2", "1.0"], labels)
     assert encoded.tolist() == [2, 2, 2, 1] and not bad
 
 
 def test_given_classes_keep_their_order_and_their_names():
-    labels = labels_from(["1"], "classes", classes={"2": "fine", "1.0": "poor", "0": "awful"})
+    labels = labels_of(["1"], "classes", classes={"2": "fine", "1.0": "poor", "0": "awful"})
     assert (labels.classes, labels.names) == (("2", "1", "0"), ("fine", "poor", "awful"))
-    encoded, bad = encode_labels(["0", "1", "2.0", "3"], labels)
+    encoded, bad = encode(["0", "1", "2.0", "3"], labels)
     assert encoded[:3].tolist() == [2, 1, 0]
     assert bad == {3: "the label '3' is not one of the classes of the training data: 2, 1, 0"}
 
@@ -142,48 +154,48 @@ def test_given_classes_keep_their_order_and_their_names():
 @pytest.mark.parametrize("values", [[], ["a"], ["a", "a", ""], ["2", "2.0"]])
 def test_fewer_than_two_classes_are_refused(values):
     with pytest.raises(DataError, match=r"a task needs at least two classes, the training data has [01]"):
-        labels_from(values, "classes")
+        labels_of(values, "classes")
 
 
 @pytest.mark.parametrize("classes", [{}, {"a": "a"}, {"2": "two", "2.0": "also two"}])
 def test_fewer_than_two_given_classes_are_refused(classes):
     with pytest.raises(DataError, match="at least two classes"):
-        labels_from(["a", "b"], "classes", classes=classes)
+        labels_of(["a", "b"], "classes", classes=classes)
 
 
 def test_words_are_classes_by_their_exact_spelling():
-    assert labels_from(["Good", "good"], "classes").classes == ("Good", "good")
+    assert labels_of(["Good", "good"], "classes").classes == ("Good", "good")
 
 
 # ---------------------------------------------------------------- scores
 
 
 def test_scores_keep_their_value_within_the_given_range():
-    labels = labels_from(["1", "2"], "score", range=(0, 5))
+    labels = labels_of(["1", "2"], "score", range=(0, 5))
     assert (labels.low, labels.high, labels.outputs) == (0.0, 5.0, 1)
-    encoded, bad = encode_labels(["0", "5", " 2.5 ", "1e-1"], labels)
+    encoded, bad = encode(["0", "5", " 2.5 ", "1e-1"], labels)
     assert encoded.dtype == np.float32 and not bad
     assert encoded.tolist() == [0.0, 5.0, 2.5, np.float32(0.1)]
 
 
 def test_the_range_is_read_from_the_training_data_unless_given():
-    labels = labels_from(["1.5", "-2", "4", "", "x", "nan", "inf"], "score")
+    labels = labels_of(["1.5", "-2", "4", "", "x", "nan", "inf"], "score")
     assert (labels.low, labels.high) == (-2.0, 4.0)
 
 
 @pytest.mark.parametrize("values", [[], ["3", "3.0"]])
 def test_scores_that_do_not_vary_need_a_range(values):
     with pytest.raises(DataError, match=r"the scores do not vary; give their range, such as range: \[0, 5\]"):
-        labels_from(values, "score")
-    assert labels_from(values, "score", range=(0, 5)).high == 5.0
+        labels_of(values, "score")
+    assert labels_of(values, "score", range=(0, 5)).high == 5.0
 
 
 def test_bad_scores_are_named():
-    _, bad = encode_labels(["5.1", "-0.1", "nan", "inf", "-inf", "", "high", "3"], Labels("score", low=0, high=5))
+    _, bad = encode(["5.1", "-0.1", "nan", "inf", "-inf", "", "high", "3"], Labels("score", low=0, high=5))
     assert bad == {
         0: "the label 5.1 is outside the range 0 to 5; the label's `range` sets it",
         1: "the label -0.1 is outside the range 0 to 5; the label's `range` sets it",
-        2: "the label 'nan' is not a number",
+        2: "the label is nan, not a number",
         3: "the label 'inf' is not a number",
         4: "the label '-inf' is not a number",
         5: "the label is empty",
@@ -193,7 +205,7 @@ def test_bad_scores_are_named():
 
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_a_score_is_either_in_its_range_or_a_bad_row(number):
-    encoded, bad = encode_labels([repr(number)], Labels("score", low=-2.0, high=3.0))
+    encoded, bad = encode([repr(number)], Labels("score", low=-2.0, high=3.0))
     assert (0 in bad) != (-2.0 <= number <= 3.0)
     assert bad or encoded[0] == np.float32(number)
 
@@ -201,14 +213,15 @@ def test_a_score_is_either_in_its_range_or_a_bad_row(number):
 # ---------------------------------------------------------------- examples
 
 
-def read(folder: Path, content: str, labels: Labels, text: tuple[str, ...] = ("text",)):
+def read(folder: Path, content: str, labels: Labels, text: tuple[str, ...] = ("text",)) -> Examples:
     (folder / "dev.csv").write_text(content)
-    return read_examples([folder / "dev.csv"], text, "label", labels)
+    rows = read_rows([Source(file=str(folder / "dev.csv"))], [*text, "label"])
+    return sound_examples(rows, text, ["label"], labels)
 
 
 def test_examples_carry_texts_labels_and_lines(tmp_path):
     content = 'text,more,label\n"a\nb",x,high\nc,y,low\n'
-    examples = read(tmp_path, content, labels_from(["low", "high"], "classes"), ("text", "more"))
+    examples = read(tmp_path, content, labels_of(["low", "high"], "classes"), ("text", "more"))
     assert examples.texts == (["a\nb", "c"], ["x", "y"])
     assert examples.labels.tolist() == [0, 1]  # classes are sorted: high, low
     assert examples.origins == ["dev.csv:2", "dev.csv:4"]
@@ -218,7 +231,7 @@ def test_examples_carry_texts_labels_and_lines(tmp_path):
 
 def test_a_class_that_the_training_data_lacks_is_named_with_its_file_and_line(tmp_path):
     with pytest.raises(DataError) as caught:
-        read(tmp_path, 'text,label\n"a\nb",low\nc,middle\n ,high\n,\n', labels_from(["low", "high"], "classes"))
+        read(tmp_path, 'text,label\n"a\nb",low\nc,middle\n ,high\n,\n', labels_of(["low", "high"], "classes"))
     assert caught.value.mistakes == (
         "dev.csv:4: the label 'middle' is not one of the classes of the training data: high, low",
         "dev.csv:5: the text in column 'text' is empty",
@@ -230,16 +243,16 @@ def test_more_than_20_bad_labels_are_counted(tmp_path):
     with pytest.raises(DataError) as caught:
         read(tmp_path, "text,label\n" + "a,7\n" * 25, YES_NO)
     assert len(caught.value.mistakes) == 21
-    assert caught.value.mistakes[-1] == "... and 5 more bad rows"
+    assert caught.value.mistakes[-1] == "dev.csv: ... and 5 more bad rows, 25 in all"
 
 
 @pytest.mark.parametrize(
     ("labels", "shown"),
     [
         (Labels("score", low=0, high=5), "0 to 5"),
-        (labels_from(["a", "b"], "classes", classes={"0": "bad", "1": "good"}), "bad, good"),
+        (labels_of(["a", "b"], "classes", classes={"0": "bad", "1": "good"}), "bad, good"),
         (YES_NO, "no, yes"),
-        (labels_from([str(number) for number in range(9)], "classes"), "9 classes"),
+        (labels_of([str(number) for number in range(9)], "classes"), "9 classes"),
     ],
 )
 def test_labels_describe_themselves(labels, shown):

@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 
 import plait
-from plait.data.examples import Examples, read_examples
+from plait.data.examples import Examples, sound_examples
 from plait.data.labels import labels_from
+from plait.data.read import read_rows
+from plait.recipe.schema import Source
 
 FOLDER = Path(plait.__file__).parent / "data" / "starter"
 SPLITS = {"train": 320, "dev": 80, "test": 80}
 PAIR = ("sentence1", "sentence2")
 SETS = {
-    "reviews": (("sentence",), "sentiment", labels_from([*"01234"], "classes")),
-    "questions": (PAIR, "is_duplicate", labels_from(["0", "1"], "yes_no")),
-    "pairs": (PAIR, "similarity", labels_from([], "score", range=(0, 5))),
+    "reviews": (("sentence",), "sentiment", labels_from({"sentiment": [*"01234"]}, "classes")),
+    "questions": (PAIR, "is_duplicate", labels_from({"is_duplicate": ["0", "1"]}, "yes_no")),
+    "pairs": (PAIR, "similarity", labels_from({"similarity": []}, "score", range=(0, 5))),
 }
 OF_EACH_SET = pytest.mark.parametrize("name", SETS)
 OF_EACH_FILE = pytest.mark.parametrize(("name", "split"), [(name, split) for name in SETS for split in SPLITS])
@@ -25,7 +27,8 @@ OF_EACH_FILE = pytest.mark.parametrize(("name", "split"), [(name, split) for nam
 
 def read(name: str, split: str) -> Examples:
     text, label, labels = SETS[name]
-    return read_examples([FOLDER / f"{name}-{split}.csv"], text, label, labels)
+    rows = read_rows([Source(file=str(FOLDER / f"{name}-{split}.csv"))], [*text, label])
+    return sound_examples(rows, text, [label], labels)
 
 
 def texts_of(name: str) -> list[tuple[str, str]]:

@@ -197,3 +197,21 @@ def test_a_batch_holds_the_inputs_of_its_views_one_after_the_other(tokenizer):
     assert [len(ids) for ids in batch.ids] == [5, 3, 8, 6]  # two special tokens each
     assert batch.firsts == (5, 3, 8, 6)
     assert batch.views == {"first": slice(0, 2), "second": slice(2, 4)}
+
+
+def test_a_text_far_beyond_the_limit_gives_the_tokens_of_the_whole(tiny_bert):
+    tokenizer = load_tokenizer(tiny_bert)
+    long = " ".join(sentences(4000, seed=3))
+    blanks = "good" + " " * 100_000 + "film was very bad"
+    assert len(long) > 20 * 200 and len(blanks) > 20 * 200
+    for text in (long, blanks):
+        tokenizer.no_truncation()
+        whole = tokenizer.encode(text).ids
+        table = tokenize(tokenizer, [text], 20)
+        last = [whole[-1]]
+        assert table.row(0).tolist() == (whole if len(whole) <= 20 else whole[:19] + last)
+        assert table.truncated == (len(whole) > 20)
+        tokenizer.no_truncation()
+        tokenizer.enable_truncation(20, strategy="longest_first")
+        pair = tokenizer.encode(text, "a dog").ids
+        assert tokenize_pairs(tokenizer, [text], ["a dog"], 20).row(0).tolist() == pair

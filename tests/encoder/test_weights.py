@@ -175,7 +175,8 @@ def test_pickled_weights_are_not_read_and_the_message_says_why(tiny_bert, tmp_pa
     with pytest.raises(EncoderError) as caught:
         read_encoder(folder)
     assert caught.value.mistakes == (
-        f"{folder}: no model.safetensors; pytorch_model.bin holds pickled code and is not read, save it as safetensors",
+        f"{folder}: no model.safetensors, only pytorch_model.bin; "
+        f"plait convert {folder} --out NEW turns it into safetensors",
     )
 
 

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,14 @@ def work(recipe: dict, folder: str) -> None:
     """In a process of its own: begin the run, or go on with it."""
     import torch
 
+    from plait.errors import RunError
     from plait.training import loop
 
     torch.set_num_threads(1)
     if (Path(folder) / "run.json").is_file():
-        loop.resume(folder)
+        finished = (Path(folder) / "result.json").is_file()  # killed after its last line
+        with pytest.raises(RunError, match="is finished") if finished else nullcontext():
+            loop.resume(folder)
     else:
         loop.train(recipe, folder, baselines=False)
 

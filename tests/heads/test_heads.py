@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from plait.data.batch import READS, VIEWS
 from plait.heads import HEADS, SHARED_LAYERS, Size
 
-KINDS = {"classes", "yes_no", "score"}
+KINDS = {"classes", "several", "yes_no", "score", "triplets"}
+WEIGHTLESS = ("cosine", "nearer")
 SEEDS = range(20)
 
 
@@ -75,7 +76,7 @@ def test_rows_do_not_see_each_other(name):
     torch.testing.assert_close(head(*views), alone, atol=1e-5, rtol=1e-5)  # float32 sums in another order
 
 
-@pytest.mark.parametrize("name", [name for name in HEADS if name != "cosine"])
+@pytest.mark.parametrize("name", [name for name in HEADS if name not in WEIGHTLESS])
 def test_dropout_acts_in_training_only(name):
     head, plain, views = make(name, width=6, dropout=0.5), make(name, width=6), draw(2, views_of(name))
     plain.load_state_dict(head.state_dict())
@@ -84,17 +85,18 @@ def test_dropout_acts_in_training_only(name):
     assert not torch.equal(head.train()(*views), plain(*views))
 
 
-@pytest.mark.parametrize("name", [name for name in HEADS if name != "cosine"])
+@pytest.mark.parametrize("name", [name for name in HEADS if name not in WEIGHTLESS])
 def test_dropout_acts_on_what_the_head_reads(name):
     head, zeros = make(name, width=6, dropout=1 - 1e-12), torch.zeros(4, 6)  # next to nothing passes
     dropped = head.train()(*draw(3, views_of(name)))
     assert torch.equal(dropped, head.eval()(*[zeros] * views_of(name)))  # what is dropped is read as 0
 
 
-def test_cosine_has_neither_weights_nor_dropout():
-    head = make("cosine", width=6, dropout=0.5).train()
+@pytest.mark.parametrize("name", WEIGHTLESS)
+def test_cosine_and_nearer_have_neither_weights_nor_dropout(name):
+    head = make(name, width=6, dropout=0.5).train()
     assert not list(head.parameters())
-    views = draw(4, 2)
+    views = draw(4, views_of(name))
     assert torch.equal(head(*views), head(*views))
 
 
@@ -294,6 +296,43 @@ def test_cosine_of_nothing_is_zero_with_a_finite_gradient():
     score_B1.sum().backward()
     assert score_B1.item() == 0.0
     assert torch.isfinite(zero_BD.grad).all()
+
+
+# nearer: scale × (cos(a, b) − cos(a, c))
+
+
+def test_nearer_by_hand():
+    # cos(a, b) = 0.6 and cos(a, c) = 0.8: 5 × (0.6 − 0.8) = −1, c is nearer
+    value = make("nearer", scale=5.0)(row(2.0, 0.0), row(3.0, 4.0), row(0.4, 0.3)).item()
+    assert value == pytest.approx(-1.0, abs=1e-5)  # float32
+
+
+def test_nearer_of_the_same_text_twice_is_undecided():
+    head = make("nearer", width=6)
+    a_BD, b_BD = draw(12, 2)
+    assert head(a_BD, b_BD, b_BD).tolist() == [[0.0]] * 4
+
+
+def test_nearer_of_the_anchor_itself_and_its_opposite_is_twice_the_scale():
+    (a_BD,) = draw(13, 1)
+    values = make("nearer", width=6)(a_BD, a_BD, -a_BD).squeeze(-1).tolist()
+    assert values == pytest.approx([40.0] * 4, abs=1e-4)  # the scale is 20 unless told; float32
+
+
+def test_nearer_changes_sign_with_the_choices_and_does_not_see_lengths():
+    head = make("nearer", width=6)
+    for seed in SEEDS:
+        a_BD, b_BD, c_BD = draw(seed, 3)
+        outputs_B1 = head(a_BD, b_BD, c_BD)
+        torch.testing.assert_close(head(a_BD, c_BD, b_BD), -outputs_B1, atol=1e-5, rtol=1e-5)  # float32
+        torch.testing.assert_close(head(9 * a_BD, 0.1 * b_BD, 100 * c_BD), outputs_B1, atol=1e-4, rtol=1e-5)
+        assert (outputs_B1.abs() <= 40 + 1e-4).all(), f"seed {seed}"
+
+
+def test_nearer_is_for_triplets_and_stands_behind_no_shared_layer():
+    head = HEADS["nearer"]
+    assert (head.reads, head.kinds, head.after_shared_layer) == ("triple", ("triplets",), False)
+    assert [name for name, other in HEADS.items() if "triplets" in other.kinds] == ["nearer"]
 
 
 # the shared layer

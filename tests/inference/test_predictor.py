@@ -61,10 +61,11 @@ def test_generators_are_read_whole(model):
     assert len(model.predict("near", (pair for pair in [("a dog", "a cat")]))) == 1
 
 
-def test_texts_that_are_cut_are_told(model):
-    assert model.cut([["a dog"]]) is None
-    assert model.cut([["dog " * 100, "a cat"]]) == "1 of 2 inputs were cut at 40 tokens"
-    assert model.cut([["dog " * 100], ["a cat"]], "near") == "1 of 2 inputs were cut at 40 tokens"
+def test_texts_that_are_cut_are_counted(model):
+    assert model.count_cut([["a dog"]]) == (1, 0)
+    assert model.count_cut([["dog " * 100, "a cat"]]) == (2, 1)
+    assert model.count_cut([["dog " * 100], ["a cat"]], "near") == (2, 1)
+    assert (model.limit(), model.limit("near")) == (40, 40)
 
 
 def test_no_texts_give_no_rows(model):

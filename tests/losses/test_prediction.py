@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from plait.data.batch import VIEWS
 from plait.losses import LOSSES
 from plait.losses.prediction import binary_cross_entropy, cross_entropy, mse
 from plait.model.decode import LINKS
@@ -34,11 +35,16 @@ def gradient(loss, outputs_BC: Tensor, label_B: Tensor, *rest, **options) -> Ten
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_names_its_links_and_has_keyword_only_options(name):
     loss = LOSSES[name]
-    assert loss.links and set(loss.links) <= {"classes", "yes_no", "score"}
+    assert loss.links and set(loss.links) <= {"classes", "several", "yes_no", "score", "triplets"}
     assert set(loss.links.values()) <= set(LINKS)
     parameters = list(inspect.signature(loss.function).parameters.values())
-    assert [p.name for p in parameters[:4]] == ["outputs_BC", "label_B", "class_weights_C", "label_smoothing"]
-    assert all(p.kind is p.KEYWORD_ONLY and p.default is not p.empty for p in parameters[4:])
+    if loss.reads is None:
+        taken = ["outputs_BC", "label_B", "class_weights_C", "label_smoothing"]
+        assert [p.name for p in parameters[:4]] == taken
+    else:  # one embedding for each view
+        taken = VIEWS[loss.reads]
+        assert all(p.name.endswith("_BD") for p in parameters[: len(taken)])
+    assert all(p.kind is p.KEYWORD_ONLY and p.default is not p.empty for p in parameters[len(taken) :])
 
 
 # cross_entropy
@@ -149,6 +155,30 @@ def test_binary_cross_entropy_one_vs_rest_weighs_rows_by_their_class():
     # row 0: (ln 2 + ln 4/3) / 2, weighs 3; row 1: (ln 2 + ln 4) / 2, weighs 1
     value = binary_cross_entropy(outputs_BC, label_B, torch.tensor([1.0, 3.0]), 0.0).item()
     assert value == pytest.approx((3 * (log(2) + log(4 / 3)) / 2 + (log(2) + log(4)) / 2) / 4, abs=1e-5)
+
+
+def test_binary_cross_entropy_of_several_labels_by_hand():
+    # row 0, labels 0 and 1: ln 2 (at 1/2) and ln 4/3 (yes at 3/4); row 1, no label: ln 2 and ln 4
+    outputs_BC, label_BC = torch.tensor([[0.0, log(3)], [0.0, log(3)]]), torch.tensor([[1, 1], [0, 0]])
+    value = binary_cross_entropy(outputs_BC, label_BC, None, 0.0).item()
+    assert value == pytest.approx((log(2) + log(4 / 3) + log(2) + log(4)) / 4, abs=1e-5)
+
+
+def test_binary_cross_entropy_of_several_labels_with_one_each_is_one_vs_rest():
+    for seed in SEEDS:
+        outputs_BC, label_B = draw(seed, 4)
+        one_each_BC = torch.nn.functional.one_hot(label_B, 4)
+        several = binary_cross_entropy(outputs_BC, one_each_BC, None, 0.1)
+        torch.testing.assert_close(several, binary_cross_entropy(outputs_BC, label_B, None, 0.1), **ROUNDING)
+
+
+def test_binary_cross_entropy_of_several_labels_is_the_mean_of_its_labels():
+    for seed in SEEDS:
+        outputs_BC, _ = draw(seed, 4)
+        label_BC = torch.randint(2, (7, 4), generator=torch.Generator().manual_seed(seed))
+        alone = [binary_cross_entropy(outputs_BC[:, [c]], label_BC[:, c], None, 0.1) for c in range(4)]
+        together = binary_cross_entropy(outputs_BC, label_BC, None, 0.1)
+        torch.testing.assert_close(together, torch.stack(alone).mean(), **ROUNDING)
 
 
 @pytest.mark.parametrize("threshold", [3.0, 3.3])

@@ -18,6 +18,7 @@ from plait.encoder.packing import Packed, pack
 from plait.encoder.weights import encoder_from, sources_of
 from plait.model.apply import embed_texts
 from plait.model.load import load_model
+from plait.recipe.schema import Source
 from tiny import sentences
 
 TINY_LIMIT = 40  # the tokenizer's; the weights would allow 42
@@ -66,13 +67,17 @@ def assert_states_close(ours: list[Tensor], theirs: list[Tensor], tolerance: flo
         torch.testing.assert_close(own_TD, other_TD, rtol=0, atol=tolerance)
 
 
+def column(path: Path, name: str) -> list[str]:
+    return read_rows([Source(file=str(path))], [name]).columns[name]
+
+
 # Six layers of float32 add in another order than with padding: 6e-6 was seen, three times that is allowed.
 MINILM_TOLERANCE = 2e-5
 
 
 def test_minilm_gives_the_states_of_transformers_for_200_texts(minilm, real_data):
-    short = read_rows([real_data / "cs224n/ids-sst-dev.csv"], ["sentence"]).columns["sentence"][:188]
-    long = read_rows([real_data / "cs224n/ids-cfimdb-dev.csv"], ["sentence"]).columns["sentence"][:12]
+    short = column(real_data / "cs224n/ids-sst-dev.csv", "sentence")[:188]
+    long = column(real_data / "cs224n/ids-cfimdb-dev.csv", "sentence")[:12]
     texts = short[12:] + [text for both in zip(short[:12], long, strict=True) for text in both]
     table = tokenize(load_tokenizer(minilm), texts, read_config(minilm).limit)
     assert len(texts) == 200 and table.truncated > 0 and table.lengths.min() < 10  # of mixed length, some cut
@@ -80,8 +85,7 @@ def test_minilm_gives_the_states_of_transformers_for_200_texts(minilm, real_data
 
 
 def test_minilm_gives_the_states_of_transformers_for_joined_pairs(minilm, real_data):
-    columns = read_rows([real_data / "cs224n/sts-dev.csv"], ["sentence1", "sentence2"]).columns
-    first, second = columns["sentence1"][:200], columns["sentence2"][:200]
+    first, second = (column(real_data / "cs224n/sts-dev.csv", f"sentence{side}")[:200] for side in (1, 2))
     table = tokenize_pairs(load_tokenizer(minilm), first, second, read_config(minilm).limit)
     assert_states_close(our_states(minilm, table), their_states(minilm, 256, first, second), MINILM_TOLERANCE)
 

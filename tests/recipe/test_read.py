@@ -46,6 +46,10 @@ def read(folder: Path, text: str, **options) -> Recipe:
     return read_recipe(path, TABLES, **options)
 
 
+def files(recipe: Recipe, task: str, split: str) -> list[Path]:
+    return [Path(source.file) for source in recipe.tasks[task].sources(split)]
+
+
 def mistakes(folder: Path, text: str, **options) -> list[str]:
     with pytest.raises(RecipeError) as caught:
         read(folder, text, **options)
@@ -122,7 +126,10 @@ def test_a_recipe_with_many_mistakes_names_each_of_them_with_its_line(folder):
         (("    train: mood.csv\n", ""), "recipe.yaml:3: tasks.mood: missing key 'train'"),
         (("    text: sentence\n", ""), "recipe.yaml:3: tasks.mood: missing key 'text'"),
         (("    label: mood\n", ""), "recipe.yaml:3: tasks.mood: missing key 'label'"),
-        (("train: mood.csv", "train: 3"), "recipe.yaml:4: tasks.mood.train: expected string, found 3"),
+        (
+            ("train: mood.csv", "train: 3"),
+            "recipe.yaml:4: tasks.mood.train: expected a name, or keys and values, found 3",
+        ),
         (("text: sentence", "text: 3"), "recipe.yaml:5: tasks.mood.text: expected string, found 3"),
         (
             ("label: mood", "label: {column: mood, clases: [low, high]}"),
@@ -362,7 +369,7 @@ def test_set_reaches_keys_at_every_depth(folder):
     near = recipe.tasks["near"]
     assert (recipe.lr, recipe.epochs, near.weight) == (2e-5, 7, 2.0)
     assert near.head.options == {"scale": 3.0}
-    assert (near.label.column, near.label.range) == ("near", (0.0, 5.0))
+    assert (near.label.column, near.label.range) == (("near",), (0.0, 5.0))
     assert recipe.tasks["mood"].label.classes == {"low": "low", "high": "high"}
 
 
@@ -384,7 +391,7 @@ def test_the_last_set_of_a_key_wins_and_leaves_no_option_of_the_old_choice(folde
 def test_set_adds_a_task(folder, monkeypatch):
     monkeypatch.chdir(folder)
     added = ["tasks.again={train: mood.csv, text: sentence}", "tasks.again.label=mood"]
-    assert read(folder, PLAIN, assignments=added).tasks["again"].train == (str(folder / "mood.csv"),)
+    assert files(read(folder, PLAIN, assignments=added), "again", "train") == [folder / "mood.csv"]
 
 
 @pytest.mark.parametrize(
@@ -431,7 +438,7 @@ def test_a_file_named_by_set_stands_where_the_command_is_run(folder, monkeypatch
     (elsewhere / "other.csv").write_text(MOOD)
     monkeypatch.chdir(elsewhere)
     recipe = read(folder, PLAIN, assignments=["tasks.mood.train=other.csv"])
-    assert recipe.files("mood", "train") == (elsewhere / "other.csv",)
+    assert files(recipe, "mood", "train") == [elsewhere / "other.csv"]
     assert mistakes(folder, PLAIN, assignments=["tasks.mood.train=mood.csv"]) == [
         f"--set tasks.mood.train=mood.csv: tasks.mood.train: no file 'mood.csv' in {elsewhere}".replace(
             f"{folder}/", ""
@@ -467,8 +474,8 @@ def test_files_are_looked_for_beside_the_recipe_that_names_them(folder):
     task = "tasks:\n  mood:\n    train: mood.csv\n    text: sentence\n    label: mood\n"
     (folder / "below" / "base.yaml").write_text("encoder: tiny\n" + task)
     recipe = read(folder / "above", "extends: ../below/base.yaml\ntasks:\n  mood:\n    dev: mood.csv\n")
-    assert recipe.files("mood", "train") == (folder / "below/mood.csv",)
-    assert recipe.files("mood", "dev") == (folder / "above/mood.csv",)
+    assert files(recipe, "mood", "train") == [folder / "below/mood.csv"]
+    assert files(recipe, "mood", "dev") == [folder / "above/mood.csv"]
 
 
 def test_a_mistake_in_an_extended_file_is_named_there(folder):
@@ -500,7 +507,7 @@ def test_moved_data_is_found_by_its_name_below_data(folder, tmp_path_factory):
     for name in ("mood.csv", "near.csv"):
         (folder / name).rename(moved / name)
     found = read_recipe(folder / "saved.yaml", TABLES, data=moved)
-    assert found.files("mood", "train") == (moved / "mood.csv",)
+    assert files(found, "mood", "train") == [moved / "mood.csv"]
 
 
 def test_a_temperature_belongs_to_sampling_by_temperature(folder):
@@ -541,7 +548,7 @@ def test_a_profile_lies_over_the_recipe(folder):
     recipe = read(folder, PLAIN + PROFILES + "epochs: 9\nlr: 1\n", profile="laptop")
     near = recipe.tasks["near"]
     assert (recipe.epochs, recipe.lr, recipe.batch_size, near.rows, near.text) == (1, 1.0, 32, 1, ("one", "two"))
-    assert near.dev == (str(folder / "near.csv"),)
+    assert files(recipe, "near", "dev") == [folder / "near.csv"]
     assert list(recipe.tasks) == ["mood", "near"]
 
 
@@ -594,8 +601,8 @@ def test_data_is_looked_into_before_the_folder_of_the_recipe(folder):
     (folder / "data").mkdir()
     (folder / "data" / "mood.csv").write_text(MOOD)
     recipe = read(folder, PLAIN, data=folder / "data")
-    assert recipe.files("mood", "train") == (folder / "data/mood.csv",)
-    assert recipe.files("near", "train") == (folder / "near.csv",)
+    assert files(recipe, "mood", "train") == [folder / "data/mood.csv"]
+    assert files(recipe, "near", "train") == [folder / "near.csv"]
     found = mistakes(folder, PLAIN.replace("near.csv", "gone.csv"), data=folder / "data")
     assert found == [f"recipe.yaml:8: tasks.near.train: no file 'gone.csv' in data and {folder}"]
 
@@ -728,6 +735,6 @@ def test_every_bundled_recipe_reads_by_its_name(path, request):
     data = request.getfixturevalue("real_data") / "cs224n" if path.stem == "cs224n" else None
     recipe = read_recipe(path.stem, TABLES, data=data)
     assert all(
-        file.is_file() for name in recipe.tasks for split in ("train", "dev") for file in recipe.files(name, split)
+        file.is_file() for name in recipe.tasks for split in ("train", "dev") for file in files(recipe, name, split)
     )
-    assert all(recipe.files(name, "dev") for name in recipe.tasks)
+    assert all(files(recipe, name, "dev") for name in recipe.tasks)

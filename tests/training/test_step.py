@@ -106,7 +106,7 @@ def test_a_gradient_that_is_not_a_number_is_not_clipped_away(make, clip):
 
     def steep(batch):  # √0 is 0, its slope is infinite
         outputs_BC = trainer.model(batch)
-        return outputs_BC + (0 * outputs_BC).sqrt()
+        return outputs_BC + (0 * outputs_BC).sqrt(), {}
 
     with pytest.raises(NotFiniteError, match="the gradient is nan"):
         step(trainer, [MOOD], clip=clip, forward=steep)
@@ -236,7 +236,9 @@ def test_a_frozen_encoder_gives_what_it_gave_without_dropout(make):
     trainer.model.eval()
     for batch in trainer.batches([MOOD, SAME, NEAR]):
         # stored embeddings come from other packs of texts, so float32 sums differ
-        torch.testing.assert_close(trainer.forward(batch), trainer.model(batch), atol=1e-5, rtol=1e-5)
+        outputs_BC, views_BD = trainer.forward(batch)
+        torch.testing.assert_close(outputs_BC, trainer.model(batch), atol=1e-5, rtol=1e-5)
+        assert views_BD.keys() == batch.views.keys()
 
 
 def test_a_head_without_weights_on_a_frozen_encoder_learns_nothing_and_does_not_fail(make):

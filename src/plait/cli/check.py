@@ -26,6 +26,7 @@ def command(
     from functools import partial
 
     from plait.cli.display import console, print_json
+    from plait.data.read import SHOWN
     from plait.errors import PlaitError
     from plait.training.loop import as_recipe
     from plait.training.plan import task_facts, try_steps
@@ -39,10 +40,18 @@ def command(
             print_json({"mistakes": error.mistakes})
         raise
     facts = task_facts(trainer)
+    overlaps = trainer.settled.overlaps()
+    bad = [asdict(row) for rows in trainer.settled.bad.values() for row in rows]
     tried = try_steps(trainer) if trial else None
     if as_json:
         print_json(
-            {"tasks": [asdict(task) for task in facts], "steps": trainer.steps, "trial": tried and asdict(tried)}
+            {
+                "tasks": [asdict(task) for task in facts],
+                "steps": trainer.steps,
+                "overlaps": asdict(overlaps),
+                "bad_rows": bad,
+                "trial": tried and asdict(tried),
+            }
         )
         return
     say = partial(console().print, soft_wrap=True)
@@ -57,6 +66,12 @@ def command(
         say(f"  learns by  {task.head}, {task.loss}")
         say(f"  an epoch   {task.steps_per_epoch:,.0f} steps, {task.samples_per_epoch:,.0f} samples; ", end="")
         say(f"in all, each row is seen {task.seen:.1f} times\n")
+    for sentence in overlaps.sentences():
+        say(sentence)
+    for row in bad[:SHOWN]:
+        say(f"left out: {row['where']}: {row['problem']}")
+    if len(bad) > SHOWN:
+        say(f"left out: ... and {len(bad) - SHOWN:,} more bad rows")
     epochs, schedule = len(trainer.plan.epochs), trainer.recipe.schedule.name
     say(f"steps: {trainer.steps:,} in all, epochs: {epochs}, schedule: {schedule}")
     if tried:

@@ -92,7 +92,6 @@ def show_scores(run: Path) -> None:
     import json
 
     from plait.cli.display import console, print_scores
-    from plait.data.examples import read_examples
     from plait.evaluation.evaluate import score_task
     from plait.evaluation.find import find_split
     from plait.model.about import read_about
@@ -101,13 +100,8 @@ def show_scores(run: Path) -> None:
     model, about = load_model(run), read_about(run)
     result = json.loads((run / "result.json").read_text(encoding="utf-8"))
     for split in ("dev", "test"):
-        files = find_split(run, about, split, None)
-        scores = {
-            task: score_task(
-                model, task, read_examples(files[task], spec.text, spec.label, spec.labels), intervals=True
-            )
-            for task, spec in model.tasks.items()
-        }
+        examples = find_split(model, run, about, split, None)
+        scores = {task: score_task(model, task, part, intervals=True) for task, part in examples.items()}
         print_scores(
             console(),
             f"{split}: {sum(task.rows for task in scores.values())} examples that were not trained on",

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -14,7 +14,7 @@ from rich.table import Table
 from plait.model.card import number
 from plait.model.watch import Watcher
 
-__all__ = ["Lines", "console", "number", "print_json", "print_scores", "watcher_for"]
+__all__ = ["Lines", "console", "number", "print_json", "print_scores", "print_table", "watcher_for"]
 
 EVERY = 10.0  # seconds between two lines of progress in a pipe
 
@@ -74,10 +74,11 @@ class Bar:
     def begin(self, what: str, total: int, done: int = 0) -> None:
         """Show a new bar."""
         self.end()
+        of = "/{task.total:,.0f}" if total else ""
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+            TextColumn("{task.completed:,.0f}" + of),
             TextColumn("{task.fields[speed]}"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[loss]}"),
@@ -86,7 +87,7 @@ class Bar:
             refresh_per_second=4,
         )
         self.progress.start()
-        self.task = self.progress.add_task(what, total=total, completed=done, speed="", loss="")
+        self.task = self.progress.add_task(what, total=total or None, completed=done, speed="", loss="")
         self.speed = Speed()
 
     def advance(self, count: int = 1, **facts: Any) -> None:
@@ -126,7 +127,7 @@ class Lines:
         self.what, self.total, self.done, self.last = what, total, done, time.monotonic()
         self.done_before = done
         self.speed = Speed()
-        click.echo(f"{what} ({total:,})", err=True)
+        click.echo(f"{what} ({total:,})" if total else what, err=True)
 
     def advance(self, count: int = 1, **facts: Any) -> None:
         """Say how far it is, not too often."""
@@ -136,7 +137,8 @@ class Lines:
         if now - self.last >= EVERY:
             self.last = now
             left = (self.total - self.done) * (now - self.speed.started) / max(self.done - self.done_before, 1)
-            click.echo(f"  {self.what}: {self.done:,}/{self.total:,}, {speed:,.0f}/s, {left:,.0f} s left", err=True)
+            of, end = (f"/{self.total:,}", f", {left:,.0f} s left") if self.total else ("", "")
+            click.echo(f"  {self.what}: {self.done:,}{of}, {speed:,.0f}/s{end}", err=True)
 
     def end(self) -> None:
         """Nothing to take away."""
@@ -170,6 +172,16 @@ class JsonLines:
     def note(self, message: str) -> None:
         """A sentence."""
         print_json({"kind": "note", "message": message})
+
+
+def print_table(out: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A plain table; what does not fit goes over several lines."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in names:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
 
 
 def print_scores(

@@ -20,21 +20,15 @@ def command(model: str, split: str, files: tuple[str, ...], data: Path | None, a
     MODEL is a model directory or a run. Scores come with 95 % bootstrap intervals and beside their baselines.
     """
     from plait.cli.display import console, number, print_json, print_scores, watcher_for
-    from plait.data.examples import read_examples
     from plait.evaluation.evaluate import score_task
-    from plait.evaluation.find import find_split, given_files
+    from plait.evaluation.find import find_split, given_examples
     from plait.model.about import read_about
     from plait.model.apply import cut_inputs
     from plait.model.load import load_model
 
     about = read_about(model)
     loaded = load_model(model)
-    chosen = given_files(loaded, files) if files else find_split(model, about, split, data)
-    examples = {
-        task: read_examples(paths, spec.text, spec.label, spec.labels, quoting=spec.quoting)
-        for task, paths in chosen.items()
-        for spec in [loaded.tasks[task]]
-    }
+    examples = given_examples(loaded, files) if files else find_split(loaded, model, about, split, data)
     watcher = watcher_for(as_json)
     watcher.begin("evaluating", sum(len(part) * len(part.texts) for part in examples.values()))
     scores = {

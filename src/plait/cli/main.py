@@ -10,7 +10,7 @@ from plait.errors import PlaitError
 
 __all__ = ["cli", "main"]
 
-COMMANDS = ("demo", "train", "check", "evaluate", "predict", "embed", "completion")
+COMMANDS = ("demo", "init", "train", "check", "evaluate", "predict", "embed", "convert", "completion")
 
 
 class Commands(click.Group):

@@ -126,8 +126,13 @@ def show(result: "Result", as_json: bool) -> None:
         return
     metrics = {task["name"]: task["metric"] for task in read_about(result.model)["tasks"]}
     values = {task: scores[metrics[task]] for task, scores in result.scores.items() if metrics[task] in scores}
+    kept = {task: value for task, value in values.items() if task in result.kept}
+    trained = {task: value for task, value in values.items() if task not in kept}
     out = console()
-    if values:
-        title = f"dev scores after step {result.best_step:,}"
-        print_scores(out, title, metrics, values, result.baselines.get("dev", {}))
+    for title, part in (("dev scores", trained), ("tasks that the model had before, dev scores", kept)):
+        baselines = {
+            name: scores for name, scores in result.baselines.get("dev", {}).items() if scores.keys() & part.keys()
+        }
+        if part:
+            print_scores(out, f"{title} after step {result.best_step:,}", metrics, part, baselines)
     out.print(f"{result.steps:,} steps in {result.seconds:,.0f} s; the best model: {result.model}", soft_wrap=True)

@@ -12,14 +12,16 @@ from plait.data.tokenize import TokenTable, tokenize, tokenize_pairs
 __all__ = ["READS", "VIEWS", "Batch", "make_batch", "tokenize_views", "views_of"]
 
 # Way of reading → how many text columns it needs.
-READS: Mapping[str, int] = {"single": 1, "apart": 2, "joined": 2, "joined_both": 2}
+READS: Mapping[str, int] = {"single": 1, "apart": 2, "joined": 2, "joined_both": 2, "triple": 3}
 # Way of reading → the inputs of the encoder that it needs.
 VIEWS: Mapping[str, tuple[str, ...]] = {
     "single": ("first",),
     "apart": ("first", "second"),
     "joined": ("joined",),
     "joined_both": ("joined", "swapped"),
+    "triple": ("first", "second", "third"),
 }
+ALONE = ("first", "second", "third")  # views of one text column, in the order of the columns
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Batch:
 
     task: str
     rows: tuple[int, ...]
-    labels: np.ndarray  # (B,)
+    labels: np.ndarray  # (B,), of several labels at once (B, C)
     ids: tuple[np.ndarray, ...]  # token ids of each input
     firsts: tuple[int, ...]  # tokens of each input in segment 0
     views: dict[str, slice]  # which inputs belong to which view
@@ -42,11 +44,11 @@ def views_of(reads: Sequence[str]) -> tuple[str, ...]:
 def tokenize_views(
     tokenizer: Tokenizer, texts: Sequence[Sequence[str]], views: Sequence[str], limit: int
 ) -> dict[str, TokenTable]:
-    """A token table for each view of one, or of two, columns of text."""
+    """A token table for each view of one, two or three columns of text."""
     tables = {}
     for view in views:
-        if view in ("first", "second"):
-            tables[view] = tokenize(tokenizer, texts[view == "second"], limit)
+        if view in ALONE:
+            tables[view] = tokenize(tokenizer, texts[ALONE.index(view)], limit)
         else:
             sides = (texts[0], texts[1]) if view == "joined" else (texts[1], texts[0])
             tables[view] = tokenize_pairs(tokenizer, *sides, limit)

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from plait.data.labels import Labels, encode_labels
-from plait.data.read import Rows, is_unicode, read_rows, row_mistakes
+from plait.data.read import BadRow, Rows, row_mistakes
+from plait.data.records import is_unicode
 from plait.errors import DataError
 
-__all__ = ["Examples", "examples_from", "read_examples"]
+__all__ = ["Examples", "examples_from", "in_order", "sound_examples", "text_problem"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Examples:
     """Texts by column, one label a row, and where each row was written."""
 
     texts: tuple[list[str], ...]
-    labels: np.ndarray  # class numbers, 0/1 or scores
+    labels: np.ndarray  # class numbers, 0/1 or scores; several labels at once have a column of 0/1 a class
     origins: list[str]
 
     def __len__(self) -> int:
@@ -30,22 +30,44 @@ class Examples:
         return Examples(texts, self.labels[list(rows)], [self.origins[row] for row in rows])
 
 
-def read_examples(
-    paths: Sequence[Path], text: Sequence[str], label: str, labels: Labels, *, quoting: str | None = None
-) -> Examples:
-    """The examples of a split; raises one DataError with every bad row."""
-    return examples_from(read_rows(paths, [*text, label], quoting=quoting), text, label, labels)
-
-
-def examples_from(rows: Rows, text: Sequence[str], label: str, labels: Labels) -> Examples:
-    """Rows with their labels understood."""
-    encoded, bad = encode_labels(rows.columns[label], labels)
-    for column in text:
-        for row, value in enumerate(rows.columns[column]):
-            if not value.strip():
-                bad.setdefault(row, f"the text in column {column!r} is empty")
-            elif not is_unicode(value):
-                bad.setdefault(row, f"the text in column {column!r} has half a character (a lone surrogate)")
+def examples_from(
+    rows: Rows, text: Sequence[str], label: Sequence[str], labels: Labels
+) -> tuple[Examples, list[BadRow]]:
+    """The rows that can be used, with their labels understood, and those that cannot."""
+    encoded, bad = encode_labels([rows.columns[column] for column in label], labels, len(rows))
+    for row, texts in enumerate(zip(*(rows.columns[column] for column in text), strict=True)):
+        if problem := next(filter(None, map(text_problem, text, texts)), None):
+            bad.setdefault(row, problem)
+    examples = Examples(tuple(rows.columns[column] for column in text), encoded, rows.origins)
     if bad:
-        raise DataError(*row_mistakes([f"{rows.origins[row]}: {problem}" for row, problem in sorted(bad.items())]))
-    return Examples(tuple(rows.columns[column] for column in text), encoded, rows.origins)
+        examples = examples.chosen([row for row in range(len(rows)) if row not in bad])
+    found = [rows.bad_row(row, problem) for row, problem in bad.items()]
+    return examples, in_order([*rows.bad, *found])
+
+
+def text_problem(column: str, value: str) -> str | None:
+    """Why a text cannot be read by an encoder."""
+    if not value.strip():
+        return f"the text in column {column!r} is empty"
+    return None if is_unicode(value) else f"the text in column {column!r} has half a character (a lone surrogate)"
+
+
+def in_order(bad: Sequence[BadRow]) -> list[BadRow]:
+    """Each bad row once, though two splits may read its file; file by file, in the order of the lines."""
+    files: dict[str, int] = {}
+    for row in bad:
+        files.setdefault(row.where.rpartition(":")[0], len(files))
+
+    def place(row: BadRow) -> tuple[int, int]:
+        file, _, line = row.where.rpartition(":")
+        return files[file], int(line)
+
+    return sorted({(row.where, row.problem): row for row in bad}.values(), key=place)
+
+
+def sound_examples(rows: Rows, text: Sequence[str], label: Sequence[str], labels: Labels) -> Examples:
+    """The examples of rows that must all be sound; raises one DataError with every bad row."""
+    examples, bad = examples_from(rows, text, label, labels)
+    if bad:
+        raise DataError(*row_mistakes(bad))
+    return examples

@@ -1,5 +1,6 @@
-"""What the labels of a task mean: classes, yes or no, or a score in a range."""
+"""What the labels of a task mean: a class, several at once, yes or no, a score in a range, or nothing for triplets."""
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -8,11 +9,25 @@ from typing import Literal
 
 import numpy as np
 
+from plait.data.records import Nested, as_text, is_unicode
 from plait.errors import DataError
 
-__all__ = ["Kind", "Labels", "encode_labels", "guess_kind", "labels_from"]
+__all__ = [
+    "NO",
+    "YES",
+    "Kind",
+    "Labels",
+    "as_number",
+    "class_of",
+    "class_order",
+    "encode_labels",
+    "guess_kind",
+    "is_label",
+    "labels_from",
+    "listed",
+]
 
-Kind = Literal["classes", "yes_no", "score"]
+Kind = Literal["classes", "several", "yes_no", "score", "triplets"]
 MOST = 0.9  # of the values must look like a kind: the rest are then bad rows, and not a reason to take another kind
 YES = frozenset({"1", "1.0", "true", "yes"})
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -28,23 +43,28 @@ class Labels:
     names: tuple[str, ...] = ()  # as shown
     low: float = 0.0  # of a score
     high: float = 1.0
+    separator: str | None = None  # of several labels in one cell
 
     @property
     def outputs(self) -> int:
         """How many numbers a head gives for one example."""
-        return len(self.classes) if self.kind == "classes" else 1
+        return len(self.classes) if self.kind in ("classes", "several") else 1
 
     def describe(self) -> str:
         """What `check` prints."""
         if self.kind == "score":
             return f"{self.low:g} to {self.high:g}"
+        if self.kind == "triplets":
+            return "anchor, positive, hard negative"
         return ", ".join(self.names) if len(self.names) <= 8 else f"{len(self.names)} classes"
 
 
 def guess_kind(values: Sequence[str], pair: bool) -> Kind:
     """The kind of label that a column holds, where neither the recipe nor its loss says."""
-    filled = [word for value in values if (word := value.strip().lower())]
+    filled = [value.strip().lower() for value in values if is_label(value)]
     most = MOST * max(1, len(filled))
+    if filled and sum(isinstance(value, Nested) for value in values) >= most:
+        return "several"
     if pair and sum(word in YES | NO for word in filled) >= most:
         return "yes_no"
     numbers = [number for word in filled if (number := as_number(word)) is not None]
@@ -55,14 +75,30 @@ def guess_kind(values: Sequence[str], pair: bool) -> Kind:
 
 
 def labels_from(
-    values: Sequence[str],
+    columns: Mapping[str, Sequence[str]],
     kind: Kind,
     *,
     classes: Mapping[str, str] | None = None,
     range: tuple[float, float] | None = None,
     positive: str | None = None,
+    separator: str | None = None,
 ) -> Labels:
-    """The labels of a task from its training column and from what the recipe says of it."""
+    """The labels of a task from its training columns and from what the recipe says of them."""
+    if kind == "triplets":
+        return Labels("triplets", ("third", "second"), ("third", "second"))
+    if kind == "several" and len(columns) > 1:
+        names = dict.fromkeys(columns) if classes is None else classes
+        if set(names) != set(columns):
+            raise DataError(f"the classes must be the label's columns: {', '.join(columns)}")
+        shown = tuple(names[column] or column for column in columns)
+        if len(set(shown)) < len(shown):
+            raise DataError("two classes have the same name; give each its own")
+        return Labels("several", tuple(columns), shown)
+    (values,) = columns.values()
+    if kind == "several":
+        there = {word for value in values for word in listed(value, separator) or ()}
+        known = {word: word for word in sorted(there, key=class_order)} if classes is None else classes
+        return several_from(known, separator)
     if kind == "score":
         numbers = [number for value in values if (number := as_number(value)) is not None]
         if range is None and values and not numbers:
@@ -74,7 +110,7 @@ def labels_from(
     if kind == "yes_no":
         if positive is None:
             return Labels("yes_no", ("0", "1"), ("no", "yes"))
-        others = sorted({class_of(value) for value in values if value.strip()} - {class_of(positive)})
+        others = sorted({class_of(value) for value in values if is_label(value)} - {class_of(positive)})
         if len(others) > 1:
             raise DataError(f"positive: {positive!r} leaves more than one other value: {', '.join(others[:5])}")
         words = (others[0] if others else f"not {positive}", class_of(positive))
@@ -85,22 +121,39 @@ def labels_from(
         if len(set(classes.values())) < len(classes):
             raise DataError("classes: two classes have the same name; give each its own")
         return Labels("classes", tuple(class_of(word) for word in classes), tuple(classes.values()))
-    found = sorted({class_of(value) for value in values if value.strip()}, key=class_order)
+    found = sorted({class_of(value) for value in values if is_label(value)}, key=class_order)
     if len(found) < 2:
         raise DataError(f"a task needs at least two classes, the training data has {len(found)}")
     return Labels("classes", tuple(found), tuple(found))
 
 
-def encode_labels(values: Sequence[str], labels: Labels) -> tuple[np.ndarray, dict[int, str]]:
-    """Class numbers, 0/1 or scores of a column, and what is wrong with the rows that have none."""
+def several_from(classes: Mapping[str, str], separator: str | None) -> Labels:
+    """Several labels at once, in one column."""
+    if len(classes) < 2:
+        raise DataError(f"a task with several labels at once needs at least two, the training data has {len(classes)}")
+    if len(set(classes.values())) < len(classes):
+        raise DataError("two classes have the same name; give each its own")
+    return Labels("several", tuple(map(class_of, classes)), tuple(classes.values()), separator=separator)
+
+
+def encode_labels(columns: Sequence[Sequence[str]], labels: Labels, rows: int) -> tuple[np.ndarray, dict[int, str]]:
+    """Class numbers, 0/1 or scores of a column (rows,), several labels as 0/1 (rows, classes); and what is wrong."""
+    if labels.kind == "triplets":
+        return np.ones(rows, dtype=np.int64), {}
+    if labels.kind == "several":
+        return encode_several(columns, labels, rows)
     bad: dict[int, str] = {}
-    encoded = np.zeros(len(values), dtype=np.float32 if labels.kind == "score" else np.int64)
+    encoded = np.zeros(rows, dtype=np.float32 if labels.kind == "score" else np.int64)
     places = {word: place for place, word in enumerate(labels.classes)}
     plain_yes_no = labels.kind == "yes_no" and labels.classes == ("0", "1")
-    for row, value in enumerate(values):
+    for row, value in enumerate(columns[0]):
         word = value.strip()
         if not word:
             bad[row] = "the label is empty"
+        elif not is_unicode(word):
+            bad[row] = "the label has half a character (a lone surrogate)"
+        elif not is_label(word) and word not in places:
+            bad[row] = f"the label is {word}, not a number"
         elif labels.kind == "score":
             number = as_number(word)
             if number is None:
@@ -116,9 +169,53 @@ def encode_labels(values: Sequence[str], labels: Labels) -> tuple[np.ndarray, di
         elif class_of(word) in places:
             encoded[row] = places[class_of(word)]
         else:
-            known = ", ".join(labels.classes[:12])
-            bad[row] = f"the label {word!r} is not one of the classes of the training data: {known}"
+            bad[row] = unknown_class(word, labels)
     return encoded, bad
+
+
+def encode_several(columns: Sequence[Sequence[str]], labels: Labels, rows: int) -> tuple[np.ndarray, dict[int, str]]:
+    """0/1 for each class of each row, from one column of lists or from a column a class."""
+    bad: dict[int, str] = {}
+    encoded = np.zeros((rows, len(labels.classes)), dtype=np.int64)
+    if len(columns) > 1:
+        for place, column in enumerate(columns):
+            for row, value in enumerate(column):
+                word = value.strip().lower()
+                if word not in YES | NO:
+                    bad.setdefault(row, f"the label {labels.classes[place]!r} is {value!r}, neither 1 nor 0")
+                encoded[row, place] = word in YES
+        return encoded, bad
+    places = {word: place for place, word in enumerate(labels.classes)}
+    for row, value in enumerate(columns[0]):
+        words = listed(value, labels.separator)
+        if words is None:
+            bad[row] = f"the label {value!r} is not a list; give the label's `separator` if it is one of words"
+            continue
+        for word in words:
+            if word in places:
+                encoded[row, places[word]] = 1
+            else:
+                bad.setdefault(row, unknown_class(word, labels))
+    return encoded, bad
+
+
+def unknown_class(word: str, labels: Labels) -> str:
+    """What is wrong with a label that no class has."""
+    return f"the label {word!r} is not one of the classes of the training data: {', '.join(labels.classes[:12])}"
+
+
+def listed(value: str, separator: str | None) -> list[str] | None:
+    """The classes in one cell: parted by the separator, or a JSON list; None if it is neither."""
+    if separator is not None and not isinstance(value, Nested):
+        return [class_of(word) for word in value.split(separator) if word.strip()]
+    try:
+        words = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(words, list) or any(isinstance(word, list | dict | type(None)) for word in words):
+        return None
+    found = [class_of(as_text(word)) for word in words]
+    return found if all(map(is_unicode, found)) else None
 
 
 def as_number(value: str) -> float | None:
@@ -127,6 +224,11 @@ def as_number(value: str) -> float | None:
         return None
     number = float(value)
     return number if math.isfinite(number) else None
+
+
+def is_label(value: str) -> bool:
+    """Whether a cell says anything: neither empty, nor the NaN that tables write for what is missing, nor broken."""
+    return value.strip().lower() not in ("", "nan") and is_unicode(value)
 
 
 def class_of(value: str) -> str:

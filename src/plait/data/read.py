@@ -1,17 +1,49 @@
 """Files → rows of text. No reader shifts, merges or drops a row in silence: every bad row is named, all at once."""
 
-import csv
-import json
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import gzip
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
+from plait.data.delimited import read_delimited
+from plait.data.hub import hub_columns, read_hub
+from plait.data.jsonlines import read_json_lines
+from plait.data.parquet import read_parquet
+from plait.data.records import Nested, Record, Table
 from plait.errors import DataError, did_you_mean
+from plait.recipe.schema import Source
 
-__all__ = ["Rows", "is_unicode", "read_rows", "row_mistakes", "shown_names"]
+__all__ = [
+    "FORMATS",
+    "SHOWN",
+    "BadRow",
+    "Rows",
+    "check_columns",
+    "format_of",
+    "open_source",
+    "open_table",
+    "parse",
+    "read_rows",
+    "row_mistakes",
+    "row_problem",
+    "shown_names",
+]
 
 SHOWN = 20  # bad rows that a message lists before it only counts
+# The kinds of file by the end of their names; any but parquet may also be packed, as .csv.gz.
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be used: where it was written, why, and what stands there."""
+
+    where: str  # "reviews.csv:17"
+    problem: str
+    row: Mapping[str, str] | str  # by column, or as it was where it has no columns
 
 
 @dataclass(frozen=True)
@@ -20,165 +52,156 @@ class Rows:
 
     columns: dict[str, list[str]]
     origins: list[str]  # "reviews.csv:17"
+    bad: list[BadRow] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.origins)
 
+    def chosen(self, rows: Sequence[int]) -> "Rows":
+        """Only these rows, in this order."""
+        columns = {name: [column[row] for row in rows] for name, column in self.columns.items()}
+        return Rows(columns, [self.origins[row] for row in rows])
 
-def read_rows(paths: Sequence[Path], columns: Sequence[str], *, quoting: str | None = None) -> Rows:
-    """The columns of files in csv, tsv or jsonl, one file after the other."""
+    def bad_row(self, row: int, problem: str) -> BadRow:
+        """One of the rows, with what is wrong with it."""
+        return BadRow(self.origins[row], problem, {name: column[row] for name, column in self.columns.items()})
+
+
+def format_of(path: Path) -> str | None:
+    """csv, tsv, jsonl or parquet, by the name of a file; None for any other."""
+    name = path.name.lower()
+    packed = name.endswith(".gz")
+    kind = FORMATS.get(Path(name.removesuffix(".gz")).suffix)
+    return None if packed and kind == "parquet" else kind
+
+
+def open_table(path: Path, *, quoting: str | None = None) -> Table:
+    """The columns and rows of a file, read as they are asked for."""
+    kind = format_of(path)
+    if kind is None:
+        raise DataError(f"{path}: unknown kind of file; give .csv, .tsv or .jsonl (also as .gz), or .parquet")
+    if kind == "parquet":
+        if not path.is_file():
+            raise DataError(f"{path}: cannot be read: No such file or directory")
+        return read_parquet(path)
+    with opened(path) as file:
+        columns = parse(file, str(path), kind, quoting).columns
+    return Table(columns, records_of(path, kind, quoting))
+
+
+def parse(file: BinaryIO, name: str, kind: str, quoting: str | None) -> Table:
+    """The table of an open file of a kind; .csv is quoted, .tsv is not, unless `quoting` says otherwise."""
+    if kind == "jsonl":
+        return read_json_lines(file)
+    quoted = quoting == "quoted" if quoting else kind == "csv"
+    return read_delimited(file, name, delimiter="\t" if kind == "tsv" else None, quoted=quoted)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked where it is packed; what the system says of it, as one message."""
+    try:
+        with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as file:
+            yield file  # type: ignore[misc]  # what gzip gives can be read like any other file
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise DataError(f"{path}: cannot be unpacked: the gzip data is damaged or cut short") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def records_of(path: Path, kind: str, quoting: str | None) -> Iterator[Record]:
+    """The records of a file, which is open only while they are asked for."""
+    with opened(path) as file:
+        yield from parse(file, str(path), kind, quoting).records
+
+
+def read_rows(
+    sources: Sequence[Source],
+    columns: Sequence[str],
+    *,
+    lists: Sequence[str] = (),
+    quoting: str | None = None,
+    split: str = "train",
+) -> Rows:
+    """The columns of one source after the other; `lists` are columns that may hold lists, all others hold plain text.
+
+    A source that cannot be read, or that lacks a column, raises; a bad row is written down.
+    """
     wanted = list(dict.fromkeys(columns))
     found: dict[str, list[str]] = {column: [] for column in wanted}
     origins: list[str] = []
+    bad: list[BadRow] = []
     mistakes: list[str] = []
-    shown = shown_names(paths)
-    for path in paths:
-        has_header = path.suffix.lower() not in (".jsonl", ".ndjson")
-        records = read_delimited(path, quoting) if has_header else read_json_lines(path, wanted)
-        bad: list[str] = []
-        for line, record, problem in records:
-            lacking = [column for column in wanted if column not in record]
-            unknown = [f"no column {column!r}; {did_you_mean(column, record)}" for column in lacking]
-            problems = [problem] if problem else unknown
-            bad += [f"{path}:{line}: {problem}" if line else f"{path}: {problem}" for problem in problems]
-            if problems and has_header and line <= 1:  # no row of this file can be used
-                break
-            if not problems and (line > 1 or not has_header):
-                for column in wanted:
-                    found[column].append(record[column])
-                origins.append(f"{shown[path]}:{line}")
-        mistakes += row_mistakes(bad)
-    if mistakes:
-        raise DataError(*mistakes)
-    return Rows(found, origins)
-
-
-def shown_names(paths: Sequence[Path]) -> dict[Path, str]:
-    """How messages name each file: without its folder, unless two have the same name."""
-    names = [path.name for path in paths]
-    return {path: str(path) if names.count(path.name) > 1 else path.name for path in paths}
-
-
-def row_mistakes(bad: Sequence[str]) -> list[str]:
-    """The first bad rows of a file, and how many more there are."""
-    rest = [f"... and {len(bad) - SHOWN:,} more bad rows"] if len(bad) > SHOWN else []
-    return [*bad[:SHOWN], *rest]
-
-
-Record = tuple[int, dict[str, str], str | None]  # first line, values by column, what is wrong with it
-
-
-def read_delimited(path: Path, quoting: str | None) -> Iterator[Record]:
-    """The header as a record whose values are its names, then a record a row; .csv is quoted, .tsv is not."""
-    if path.suffix.lower() not in (".csv", ".tsv"):
-        yield 0, {}, "unknown kind of file; give .csv, .tsv or .jsonl"
-        return
-    csv.field_size_limit(sys.maxsize)
-    quoted = quoting == "quoted" if quoting else path.suffix.lower() == ".csv"
-    broken: dict[int, str] = {}  # line → why it could not be decoded
-    try:
-        with path.open("rb") as file:
-            delimiter = "\t" if path.suffix.lower() == ".tsv" else guess_delimiter(file.readline())
-            file.seek(0)
-            reader = csv.reader(
-                decode_lines(file, broken),
-                delimiter=delimiter,
-                quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
-                strict=True,
-            )
-            header: list[str] | None = None
-            while True:
-                first = reader.line_num + 1
-                try:
-                    fields = next(reader)
-                except StopIteration:
-                    break
-                except csv.Error as error:
-                    bare = "new-line" in str(error)  # a carriage return alone, the line end of old Macs
-                    hint = "a carriage return within a row; save the file with line feeds as line ends"
-                    yield first, {}, hint if bare else f"{error}; is a quote left open?"
-                    continue
-                problems = [broken[line] for line in range(first, reader.line_num + 1) if line in broken]
-                if header is None:
-                    header = fields
-                    problems += [f"column {name!r} stands twice" for name in header if name and header.count(name) > 1]
-                    yield 1, dict(zip(header, header, strict=True)), problems[0] if problems else None
-                elif problems:
-                    yield first, {}, problems[0]
-                elif not fields and len(header) > 1:
-                    continue  # an empty line between rows
-                elif len(fields) != len(header):
-                    yield first, {}, f"{len(fields)} fields where the header has {len(header)}"
-                else:
-                    yield first, dict(zip(header, fields, strict=True)), None
-            if header is None:
-                yield 1, {}, "the file is empty; expected a header line"
-    except OSError as error:
-        yield 0, {}, f"cannot be read: {error.strerror}"
-
-
-def guess_delimiter(header: bytes) -> str:
-    """The delimiter of a .csv file: a tab if its header has one, else the commoner of comma and semicolon."""
-    if b"\t" in header:
-        return "\t"
-    return ";" if header.count(b";") > header.count(b",") else ","
-
-
-def decode_lines(lines: Iterator[bytes], broken: dict[int, str]) -> Iterator[str]:
-    """Lines as text, without a byte order mark; what is wrong with a line is written down under its number."""
-    for number, line in enumerate(lines, start=1):
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")
-        if b"\0" in line:
-            broken[number] = "a NUL byte; the file may be UTF-16, save it as UTF-8"
-            line = line.replace(b"\0", b"")
+    shown = shown_names(sources)
+    for source in sources:
+        needed = [*wanted, *source.where]
         try:
-            yield line.decode()
-        except UnicodeDecodeError as error:
-            broken[number] = f"not UTF-8 at byte {error.start} of the line; save the file as UTF-8"
-            yield line.decode(errors="replace")
-
-
-def read_json_lines(path: Path, wanted: Sequence[str]) -> Iterator[Record]:
-    """A record an object; numbers and truth values as text."""
-    broken: dict[int, str] = {}
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(decode_lines(file, broken), start=1):
-                if not line.strip():
+            table = open_source(source, quoting, split)
+            check_columns(source.file, table, needed)
+            for record in table.records:
+                where = f"{shown[source.file]}:{record.line}"
+                if not record.problem and not matches(record, source):
                     continue
-                if number in broken:
-                    yield number, {}, broken[number]
+                if problem := record.problem or row_problem(record, needed, lists):
+                    bad.append(BadRow(where, problem, record.raw if record.problem else record.values))
                     continue
-                try:
-                    value = json.loads(line)
-                except RecursionError:
-                    yield number, {}, "not JSON: nested too deeply"
-                    continue
-                except json.JSONDecodeError as error:
-                    yield number, {}, f"not JSON: {error.msg} at column {error.colno}"
-                    continue
-                if not isinstance(value, dict):
-                    yield number, {}, f"expected an object, found {type(value).__name__}"
-                    continue
-                nested = [key for key in wanted if isinstance(value.get(key), list | dict)]
-                record = {key: as_text(cell) for key, cell in value.items()}
-                yield number, record, f"the value of {nested[0]!r} is not plain text" if nested else None
-    except OSError as error:
-        yield 0, {}, f"cannot be read: {error.strerror}"
+                for column in wanted:
+                    found[column].append(record.values[column])
+                origins.append(where)
+        except DataError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise DataError(*mistakes, *row_mistakes(bad))
+    return Rows(found, origins, bad)
 
 
-def is_unicode(text: str) -> bool:
-    """Whether a text can be written at all: JSON's escapes and a shell's bytes may hold half a character."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def matches(record: Record, source: Source) -> bool:
+    """Whether a row is one of those that the source asks for; one that lacks the column is not passed over."""
+    return all(record.values.get(column, value).strip() == value for column, value in source.where.items())
 
 
-def as_text(cell: object) -> str:
-    """A JSON value as a csv file would hold it."""
-    if cell is None:
-        return ""
-    return cell if isinstance(cell, str) else json.dumps(cell)
+def open_source(source: Source, quoting: str | None, split: str) -> Table:
+    """The table of a file, or of a data set of the hub."""
+    if source.on_hub:
+        return Table(tuple(hub_columns(source.file, split)), read_hub(source.file, split))
+    return open_table(Path(source.file), quoting=quoting)
+
+
+def check_columns(name: str, table: Table, needed: Sequence[str]) -> None:
+    """Refuse a table that lacks a column."""
+    columns = table.columns
+    if columns is not None and (lacking := [column for column in needed if column not in columns]):
+        named = [column for column in columns if column]
+        raise DataError(*(f"{name}:1: no column {column!r}; {did_you_mean(column, named)}" for column in lacking))
+
+
+def row_problem(record: Record, needed: Sequence[str], lists: Sequence[str]) -> str | None:
+    """Why a row that was read cannot be used."""
+    for column in needed:
+        if column not in record.values:
+            return f"no column {column!r}; {did_you_mean(column, record.values)}"
+        if column not in lists and isinstance(record.values[column], Nested):
+            return f"the value of {column!r} is not plain text"
+    return None
+
+
+def shown_names(sources: Sequence[Source]) -> dict[str, str]:
+    """How messages name each source: a file without its folder, unless two have the same name."""
+    files = dict.fromkeys(source.file for source in sources)
+    names = [Path(file).name for file in files]
+    return {
+        file: file if file.startswith("hub:") or names.count(Path(file).name) > 1 else Path(file).name for file in files
+    }
+
+
+def row_mistakes(bad: Sequence[BadRow]) -> list[str]:
+    """The first bad rows of each file, and how many more there are."""
+    by_file: dict[str, list[str]] = {}
+    for row in bad:
+        by_file.setdefault(row.where.rpartition(":")[0], []).append(f"{row.where}: {row.problem}")
+    mistakes: list[str] = []
+    for file, found in by_file.items():
+        mistakes += found[:SHOWN]
+        if len(found) > SHOWN:
+            mistakes.append(f"{file}: ... and {len(found) - SHOWN:,} more bad rows, {len(found):,} in all")
+    return mistakes

@@ -13,6 +13,8 @@ from plait.errors import EncoderError
 
 __all__ = ["TokenTable", "load_tokenizer", "tokenize", "tokenize_pairs"]
 
+LONGEST_TOKEN = 200  # characters; a text is not tokenized far beyond the tokens that are kept
+
 
 @dataclass(frozen=True)
 class TokenTable:
@@ -71,13 +73,26 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 def tokenize(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> TokenTable:
     """Each text alone, with its special tokens, cut to the limit."""
     cut_at(tokenizer, limit, pair=False)
-    return gather(tokenizer.encode_batch(list(texts)))
+    return gather(encode(tokenizer, texts, [text[: limit * LONGEST_TOKEN] for text in texts]))
 
 
 def tokenize_pairs(tokenizer: Tokenizer, first: Sequence[str], second: Sequence[str], limit: int) -> TokenTable:
     """Two texts in one input; where they are too long, the longer one is cut first."""
     cut_at(tokenizer, limit, pair=True)
-    return gather(tokenizer.encode_batch(list(zip(first, second, strict=True))))
+    most = limit * LONGEST_TOKEN
+    pairs = list(zip(first, second, strict=True))
+    return gather(encode(tokenizer, pairs, [(one[:most], two[:most]) for one, two in pairs]))
+
+
+def encode(
+    tokenizer: Tokenizer, inputs: Sequence[str | tuple[str, str]], beginnings: Sequence[str | tuple[str, str]]
+) -> list[Encoding]:
+    """The encodings of inputs from their beginnings, which is all of most; whole where a beginning fills no limit."""
+    encodings: list[Encoding] = tokenizer.encode_batch(list(beginnings))
+    for number, encoding in enumerate(encodings):
+        if beginnings[number] != inputs[number] and not encoding.overflowing:
+            encodings[number] = tokenizer.encode_batch([inputs[number]])[0]
+    return encodings
 
 
 def cut_at(tokenizer: Tokenizer, limit: int, *, pair: bool) -> None:

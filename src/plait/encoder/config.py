@@ -54,7 +54,10 @@ def read_config(folder: Path) -> EncoderConfig:
         raise EncoderError(f"{folder}/config.json: expected keys and values, found a {type(raw).__name__}")
     kind = raw.get("model_type", "nothing")
     if kind not in SUPPORTED:
-        raise EncoderError(f"{folder}: model_type {kind!r} is not supported; supported: {', '.join(SUPPORTED)}")
+        raise EncoderError(
+            f"{folder}: model_type {kind!r} is not supported; supported: {', '.join(SUPPORTED)}; "
+            "choose an encoder of one of these kinds, such as minilm, bert-base-uncased or roberta-base"
+        )
     if raw.get("hidden_act", "gelu") != "gelu":
         raise EncoderError(f"{folder}: hidden_act {raw['hidden_act']!r} is not supported; supported: gelu")
     if raw.get("position_embedding_type", "absolute") != "absolute":

@@ -3,17 +3,19 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from plait.encoder.bert import Encoder
 from plait.encoder.config import EncoderConfig, read_json
 from plait.errors import EncoderError
 
-__all__ = ["encoder_from", "read_tensors", "to_checkpoint"]
+__all__ = ["encoder_from", "load_encoder", "read_tensors", "to_checkpoint"]
 
 PASSED_OVER = re.compile(r"^(cls|lm_head|classifier)\.|(^|\.)position_ids$")
 OLD_NAMES = {"gamma": "weight", "beta": "bias"}
@@ -34,6 +36,17 @@ LAYERS = {
 QKV = ("query", "key", "value")
 
 
+class Unfilled(TorchFunctionMode):
+    """New modules leave their weights unfilled; filling weights that have no memory would import torch's compiler."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Pass over the functions that fill a tensor."""
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
+
+
 def encoder_from(folder: Path, config: EncoderConfig, *, pooler: bool) -> Encoder:
     """The encoder of a checkpoint; a pooler is kept where there is one, and needed where the pooling says so."""
     return load_encoder(read_tensors(folder), config, pooler=pooler, where=folder)
@@ -50,7 +63,7 @@ def load_encoder(tensors: Mapping[str, Tensor], config: EncoderConfig, *, pooler
             mistakes.append(f"{where}: tensor {name} stands there twice, with and without its prefix")
         found[clean_name(name)] = tensor
     has_pooler = any(name.startswith("pooler.") for name in found)
-    with torch.device("meta"):
+    with torch.device("meta"), Unfilled():
         encoder = Encoder(config, pooler=pooler or has_pooler)
     wanted = checkpoint_shapes(encoder)
     mistakes += [
@@ -126,8 +139,8 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
         except (TypeError, KeyError, AttributeError):
             raise EncoderError(f"{index}: has no weight_map of tensors to files") from None
     else:
-        others = [path.name for path in folder.glob("*.bin")] + [path.name for path in folder.glob("*.pt")]
-        hint = f"; {others[0]} holds pickled code and is not read, save it as safetensors" if others else ""
+        others = sorted(path.name for path in folder.glob("*") if path.suffix in (".bin", ".pt", ".pth"))
+        hint = f", only {others[0]}; plait convert {folder} --out NEW turns it into safetensors" if others else ""
         raise EncoderError(f"{folder}: no model.safetensors{hint}")
     tensors: dict[str, Tensor] = {}
     for path in files:

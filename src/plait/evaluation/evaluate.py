@@ -57,7 +57,7 @@ def score(spec: TaskSpec, labels_n: np.ndarray, decoded: Decoded, *, intervals: 
     """The scores of predictions."""
     kind = spec.labels.kind
     per_class: dict[str, float | None] = {}
-    if kind != "score":
+    if kind in ("classes", "several", "yes_no"):
         shares = per_class_accuracy(labels_n, decoded.values, len(spec.labels.names))
         per_class = dict(zip(spec.labels.names, shares, strict=True))
     interval = bootstrap(lambda rows: metric_on(spec, labels_n, decoded, rows), len(labels_n)) if intervals else None

@@ -1,62 +1,131 @@
-"""The data files that a model is to be scored on."""
+"""The labelled examples that a model is to be scored on."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from plait.errors import RequestError, did_you_mean
-from plait.model.about import find_model, portable
+from plait.data.examples import Examples, examples_from, sound_examples
+from plait.data.read import read_rows
+from plait.data.splits import fewer_rows, read_splits
+from plait.errors import DataError, RequestError, did_you_mean
+from plait.model.about import find_model, portable, portable_task
 from plait.model.files import sha256_of
 from plait.model.model import Model
+from plait.model.tasks import TaskSpec
+from plait.recipe.schema import Source, Task
 
-__all__ = ["find_split", "given_files"]
+__all__ = ["TaskOrigin", "find_split", "given_examples", "known_origins", "split_examples"]
 
 
-def given_files(model: Model, assignments: Sequence[str]) -> dict[str, list[Path]]:
-    """TASK=FILE of the command line."""
+@dataclass(frozen=True)
+class TaskOrigin:
+    """Where the data of a trained task came from."""
+
+    task: dict[str, Any]  # its block of the recipe
+    data: dict[str, Any]  # split → files with rows and sha256
+    seed: int
+    bad_rows: str
+
+    def to_json(self, *, folders: bool) -> dict[str, Any]:
+        """As plait.json keeps it, without the folders of this machine, or as run.json does, with them."""
+        return {**asdict(self), "task": self.task if folders else portable_task(self.task)}
+
+
+def given_examples(model: Model, assignments: Sequence[str]) -> dict[str, Examples]:
+    """The examples of TASK=FILE of the command line."""
     mistakes: list[str] = []
-    files: dict[str, list[Path]] = {}
+    files: dict[str, list[Source]] = {}
     for assignment in assignments:
         task, equals, name = assignment.partition("=")
         if not equals:
             mistakes.append(f"--on {assignment}: expected TASK=FILE")
         elif task not in model.tasks:
             mistakes.append(f"--on {assignment}: the model has no task {task!r}; {did_you_mean(task, model.tasks)}")
-        elif not Path(name).is_file():
+        elif not name.startswith("hub:") and not Path(name).is_file():
             mistakes.append(f"--on {assignment}: no such file")
         else:
-            files.setdefault(task, []).append(Path(name))
+            files.setdefault(task, []).append(Source(file=name))
     if mistakes:
         raise RequestError(*mistakes)
-    return files
+    examples: dict[str, Examples] = {}
+    for task, sources in files.items():
+        spec = model.tasks[task]
+        try:
+            columns = [*spec.text, *spec.label]
+            rows = read_rows(sources, columns, lists=spec.label, quoting=spec.quoting, split="test")
+            examples[task] = sound_examples(rows, spec.text, spec.label, spec.labels)
+        except DataError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise DataError(*mistakes)
+    return examples
 
 
-def find_split(source: str | Path, about: Mapping[str, Any], split: str, data: Path | None) -> dict[str, list[Path]]:
-    """The files that a model was trained beside: in its run's recipe, or by their names below --data."""
-    folder = find_model(source)
-    assert folder is not None, "its plait.json has just been read"
+def known_origins(folder: Path, about: Mapping[str, Any]) -> dict[str, TaskOrigin]:
+    """The data behind each task of a model: by the paths of its run where that is at hand, else by names alone."""
+    recipe, kept = about["recipe"], about.get("kept", {})
     begun = folder.resolve().parent / "run.json"
-    tasks = about["recipe"].get("tasks", {})
     if begun.is_file():
         run = json.loads(begun.read_text(encoding="utf-8"))
-        if portable(run["recipe"]) == about["recipe"]:  # the run that made it, not one that it was copied into
-            tasks = run["recipe"]["tasks"]
-    files: dict[str, list[Path]] = {}
+        if portable(run["recipe"]) == recipe:  # the run that made it, not one that it was copied into
+            recipe, kept = run["recipe"], run.get("kept", {})
+    own = {
+        task: TaskOrigin(recipe["tasks"][task], data, recipe["seed"], recipe.get("bad_rows", "stop"))
+        for task, data in about["data"].items()
+    }
+    return {**{task: TaskOrigin(**origin) for task, origin in kept.items()}, **own}
+
+
+def find_split(
+    model: Model, source: str | Path, about: Mapping[str, Any], split: str, data: Path | None
+) -> dict[str, Examples]:
+    """The examples that a model was trained beside: in its run's files, or by their names below --data."""
+    folder = find_model(source)
+    assert folder is not None, "its plait.json has just been read"
+    examples: dict[str, Examples] = {}
     mistakes: list[str] = []
-    for task, splits in about["data"].items():
-        for known, name in zip(splits.get(split, ()), tasks[task][split], strict=True):
-            path = (data / known["name"]) if data else Path(name)
-            if not path.is_file():
-                mistakes.append(f"{task}: no file {path}; give its folder with --data, or --on {task}=FILE")
-            elif sha256_of(path) != known["sha256"]:
-                mistakes.append(
-                    f"{task}: {path} is not the {split} file of the training; give --on {task}={path} to use it"
-                )
-            else:
-                files.setdefault(task, []).append(path)
+    for task, origin in known_origins(folder, about).items():
+        if not origin.data.get(split):
+            continue
+        try:
+            examples[task] = split_examples(model.tasks[task], origin, split, data)
+        except (RequestError, DataError) as error:
+            mistakes += error.mistakes
     if mistakes:
         raise RequestError(*mistakes)
-    if not files:
+    if not examples:
         raise RequestError(f"{source}: was trained without {split} data; give --on TASK=FILE")
-    return files
+    return examples
+
+
+def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | None) -> Examples:
+    """The examples of one split of a trained task, if its files are still those of the training."""
+    task = Task.model_validate(origin.task)
+    key = "train" if task.share(split) is not None else split
+    known = {(file["name"], file["sha256"]) for file in origin.data[split]}  # two folders may have a file of one name
+    mistakes: list[str] = []
+
+    def place(given: Source) -> Source:
+        if given.on_hub:
+            return given
+        name = Path(given.file).name
+        path = data / name if data else Path(given.file)
+        if not path.is_file():
+            mistakes.append(f"{spec.name}: no file {path}; give its folder with --data, or --on {spec.name}=FILE")
+        elif (name, sha256_of(path)) not in known:
+            mistakes.append(
+                f"{spec.name}: {path} is not the {split} file of the training; give --on {spec.name}={path} to use it"
+            )
+        return given.model_copy(update={"file": str(path)})
+
+    placed = task.model_copy(update={key: tuple(place(source) for source in task.sources(split))})
+    if mistakes:
+        raise RequestError(*mistakes)
+    rows = read_splits(placed, f"{origin.seed}/{spec.name}", [split])[split]
+    if origin.bad_rows == "skip":
+        examples = examples_from(rows, spec.text, spec.label, spec.labels)[0]
+    else:
+        examples = sound_examples(rows, spec.text, spec.label, spec.labels)
+    return fewer_rows(examples, task, split, f"{origin.seed}/{spec.name}")

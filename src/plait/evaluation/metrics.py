@@ -1,6 +1,7 @@
 """Metrics on numpy arrays.
 
-n examples, C classes. `METRICS` says which ones a kind of label has; the first is its default.
+n examples, C classes; several labels at once are 0/1 (n, C). `METRICS` says which ones a kind of label has; the first
+is its default.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +14,11 @@ __all__ = [
     "METRICS",
     "accuracy",
     "all_metrics",
+    "all_right",
     "f1",
     "macro_f1",
+    "mean_f1",
+    "micro_f1",
     "pearson",
     "per_class_accuracy",
     "roc_auc",
@@ -31,7 +35,10 @@ def accuracy(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
 
 def per_class_accuracy(labels_n: np.ndarray, predicted_n: np.ndarray, classes: int) -> list[float | None]:
     """The share of right predictions among the examples of each class; None for a class without examples."""
-    chosen = [predicted_n[labels_n == number] == number for number in range(classes)]
+    if labels_n.ndim > 1:  # several labels at once
+        chosen = [predicted_n[labels_n[:, number] == 1, number] == 1 for number in range(classes)]
+    else:
+        chosen = [predicted_n[labels_n == number] == number for number in range(classes)]
     return [float(right.mean()) if len(right) else None for right in chosen]
 
 
@@ -58,9 +65,8 @@ def roc_auc(yes_n: np.ndarray, scores_n: np.ndarray) -> float:
 
 def macro_roc_auc(labels_n: np.ndarray, probabilities_nC: np.ndarray) -> float:
     """The mean over the classes of each class against the rest."""
-    areas = [roc_auc((labels_n == c).astype(int), probabilities_nC[:, c]) for c in range(probabilities_nC.shape[1])]
-    present = [area for area in areas if not np.isnan(area)]
-    return float(np.mean(present)) if present else float("nan")
+    classes = np.arange(probabilities_nC.shape[1])
+    return each_roc_auc((labels_n[:, None] == classes[None, :]).astype(int), probabilities_nC)
 
 
 def pearson(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
@@ -91,11 +97,40 @@ def probabilities(decoded: Decoded) -> np.ndarray:
     return decoded.probabilities
 
 
+def micro_f1(labels_nC: np.ndarray, predicted_nC: np.ndarray) -> float:
+    """The F1 of all labels of all examples together."""
+    return f1(labels_nC.ravel(), predicted_nC.ravel())
+
+
+def mean_f1(labels_nC: np.ndarray, predicted_nC: np.ndarray) -> float:
+    """The mean of the labels' F1, each label on its own, over those that are there or predicted."""
+    used = np.flatnonzero(labels_nC.any(axis=0) | predicted_nC.any(axis=0))
+    return float(np.mean([f1(labels_nC[:, c], predicted_nC[:, c]) for c in used])) if len(used) else 0.0
+
+
+def all_right(labels_nC: np.ndarray, predicted_nC: np.ndarray) -> float:
+    """The share of examples whose labels are all right."""
+    return float(np.mean((labels_nC == predicted_nC).all(axis=1)))
+
+
+def each_roc_auc(labels_nC: np.ndarray, probabilities_nC: np.ndarray) -> float:
+    """The mean over the labels of each label's area."""
+    areas = [roc_auc(labels_nC[:, c], probabilities_nC[:, c]) for c in range(labels_nC.shape[1])]
+    present = [area for area in areas if not np.isnan(area)]
+    return float(np.mean(present)) if present else float("nan")
+
+
 METRICS: Mapping[str, Mapping[str, Metric]] = {
     "classes": {
         "accuracy": lambda labels, decoded: accuracy(labels, decoded.values),
         "macro_f1": lambda labels, decoded: macro_f1(labels, decoded.values),
         "roc_auc": lambda labels, decoded: macro_roc_auc(labels, probabilities(decoded)),
+    },
+    "several": {
+        "micro_f1": lambda labels, decoded: micro_f1(labels, decoded.values),
+        "macro_f1": lambda labels, decoded: mean_f1(labels, decoded.values),
+        "accuracy": lambda labels, decoded: all_right(labels, decoded.values),
+        "roc_auc": lambda labels, decoded: each_roc_auc(labels, probabilities(decoded)),
     },
     "yes_no": {
         "accuracy": lambda labels, decoded: accuracy(labels, decoded.values),
@@ -107,6 +142,7 @@ METRICS: Mapping[str, Mapping[str, Metric]] = {
         "pearson": lambda labels, decoded: pearson(labels, decoded.values),
         "spearman": lambda labels, decoded: spearman(labels, decoded.values),
     },
+    "triplets": {"accuracy": lambda labels, decoded: accuracy(labels, decoded.values)},
 }
 
 

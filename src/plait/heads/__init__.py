@@ -8,6 +8,7 @@ from plait.heads.head import Head, Size
 from plait.heads.pair import Concat, Cosine, Difference, DifferenceProduct, Joined, JoinedBoth
 from plait.heads.shared import SharedTanh
 from plait.heads.single import Linear
+from plait.heads.triple import Nearer
 
 __all__ = ["HEADS", "SHARED_LAYERS", "Head", "Size"]
 
@@ -19,6 +20,7 @@ HEADS: Mapping[str, type[Head]] = {
     "difference": Difference,
     "difference_product": DifferenceProduct,
     "cosine": Cosine,
+    "nearer": Nearer,
 }
 
 SHARED_LAYERS: Mapping[str, type[nn.Module]] = {"tanh": SharedTanh}

@@ -13,14 +13,17 @@ class Size:
     """The dimensions of a head and the dropout of the model."""
 
     width: int  # D, of an embedding
-    outputs: int  # the classes, or 1 for yes/no and scores
+    outputs: int  # the classes, or 1 for yes/no, scores and triplets
     top: float  # the upper end of the scores' range, 1 for other labels
     dropout: float
 
 
 class Head(nn.Module):
-    """A small module, built from a Size; its forward takes one embedding (B, D) a view and gives (B, outputs)."""
+    """A small module, built from a Size; its forward takes one embedding (B, D) a view and gives (B, outputs).
 
-    reads: ClassVar[str]  # single, apart, joined or joined_both
-    kinds: ClassVar[tuple[str, ...]] = ("classes", "yes_no", "score")  # labels that it can predict
+    If it has linear layers, the last one gives the outputs.
+    """
+
+    reads: ClassVar[str]  # single, apart, joined, joined_both or triple
+    kinds: ClassVar[tuple[str, ...]] = ("classes", "several", "yes_no", "score")  # labels that it can predict
     after_shared_layer: ClassVar[bool] = True  # whether it may stand behind the model's shared layer

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from plait.data.read import is_unicode
+from plait.data.frames import columns_of, is_frame
+from plait.data.records import is_unicode
 from plait.errors import RequestError, did_you_mean
 from plait.model.apply import Advance, cut_inputs, embed_texts, task_outputs
 from plait.model.decode import decode
@@ -16,18 +17,20 @@ from plait.model.tasks import TaskSpec
 
 __all__ = ["Prediction", "Predictor", "load"]
 
-Pair = tuple[str, str]
+Tuple = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Prediction:
     """What a task says of one example.
 
-    `label` is the name of a class or of yes/no, None for scores; `score` is the probability of that label, or the
-    score in the task's own range; `probabilities` has one number a class, None for scores.
+    `label` is the name of a class or of yes/no, a tuple of names for several labels at once, None for scores; `score`
+    is the probability of that label (of the least certain one where there are several), or the score in the task's own
+    range; `probabilities` has one number a class, None for scores. Of a triplet, `label` says which text is nearer to
+    the first: second or third.
     """
 
-    label: str | None
+    label: str | tuple[str, ...] | None
     score: float
     probabilities: dict[str, float] | None
 
@@ -54,26 +57,26 @@ class Predictor:
         return embedded
 
     def predict(
-        self, task: str, texts: Iterable[str] | Iterable[Pair], *, progress: Advance | None = None
+        self, task: str, texts: Iterable[str] | Iterable[Tuple], *, progress: Advance | None = None
     ) -> list[Prediction]:
-        """The task's prediction for each text, or for each pair of texts."""
+        """The task's prediction for each text, for each pair or triplet of texts, or for each row of a data frame."""
         spec = self.task(task)
-        columns = as_columns(spec, texts)
-        decoded = decode(task_outputs(self._model, task, columns, progress=progress), spec)
+        decoded = decode(task_outputs(self._model, task, as_columns(spec, texts), progress=progress), spec)
         if decoded.probabilities is None:
             return [Prediction(None, float(value), None) for value in decoded.values]
-        names = spec.labels.names
         return [
-            Prediction(names[value], float(row[value]), dict(zip(names, map(float, row), strict=True)))
+            as_prediction(value, row, spec.labels.names)
             for value, row in zip(decoded.values, decoded.probabilities, strict=True)
         ]
 
-    def cut(self, texts: Sequence[Sequence[str]], task: str | None = None) -> str | None:
-        """A sentence about the texts, given by column, that are too long to be read whole; None if all fit."""
-        spec = self.task(task) if task else None
-        limit = spec.max_length if spec else self._model.text.limit
-        inputs, cut = cut_inputs(self._model, texts, spec.views if spec else ("first",), limit)
-        return f"{cut:,} of {inputs:,} inputs were cut at {limit} tokens" if cut else None
+    def limit(self, task: str | None = None) -> int:
+        """The tokens at which inputs are cut, for a task or for embeddings."""
+        return self.task(task).max_length if task else self._model.text.limit
+
+    def count_cut(self, texts: Sequence[Sequence[str]], task: str | None = None) -> tuple[int, int]:
+        """How many inputs of the encoder the texts, given by column, make, and how many of those are cut."""
+        views = self.task(task).views if task else ("first",)
+        return cut_inputs(self._model, texts, views, self.limit(task))
 
     def similarity(self, first: Iterable[str], second: Iterable[str]) -> np.ndarray:
         """Cosine of every text of the first list with every text of the second: (first, second)."""
@@ -89,6 +92,15 @@ class Predictor:
         return self.tasks[name]
 
 
+def as_prediction(value: np.ndarray, probabilities: np.ndarray, names: Sequence[str]) -> Prediction:
+    """The prediction of one example; `value` is a class number, or 0/1 for each of several labels at once."""
+    shares = dict(zip(names, map(float, probabilities), strict=True))
+    if not value.ndim:
+        return Prediction(names[int(value)], float(probabilities[value]), shares)
+    label = tuple(name for name, said in zip(names, value, strict=True) if said)
+    return Prediction(label, float(np.where(value == 1, probabilities, 1 - probabilities).min()), shares)
+
+
 def unit(vectors_nD: np.ndarray) -> np.ndarray:
     """Each row divided by its length."""
     scaled: np.ndarray = vectors_nD / np.maximum(np.linalg.norm(vectors_nD, axis=1, keepdims=True), 1e-12)
@@ -97,7 +109,7 @@ def unit(vectors_nD: np.ndarray) -> np.ndarray:
 
 def as_texts(texts: Iterable[str]) -> list[str]:
     """A list of texts, not one text, and nothing else in it."""
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
+    if isinstance(texts, str) or not isinstance(texts, Iterable) or is_frame(texts):
         found = "one text" if isinstance(texts, str) else type(texts).__name__
         raise RequestError(f"expected a list of texts, found {found}; put it into a list")
     listed = list(texts)
@@ -109,15 +121,18 @@ def as_texts(texts: Iterable[str]) -> list[str]:
     return listed
 
 
-def as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[Pair]) -> list[list[str]]:
-    """One column of texts, or two of the pairs' sides."""
+def as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[Tuple]) -> list[list[str]]:
+    """One column of texts, or one for each side of the pairs or triplets; of a data frame the task's own columns."""
+    if is_frame(texts):
+        return [as_texts(column) for column in columns_of(texts, spec.text)]
     if len(spec.text) == 1:
         return [as_texts(texts)]  # type: ignore[arg-type]  # that is what it finds out
-    pairs = list(texts) if isinstance(texts, Iterable) else [texts]
-    for number, pair in enumerate(pairs):
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise RequestError(f"example {number}: the task {spec.name!r} compares two texts; give pairs (text, text)")
-    return [as_texts([pair[side] for pair in pairs]) for side in (0, 1)]
+    needed, what = (("two", "pairs (text, text)"), ("three", "triplets (text, text, text)"))[len(spec.text) - 2]
+    rows = list(texts) if isinstance(texts, Iterable) else [texts]
+    for number, row in enumerate(rows):
+        if not isinstance(row, tuple | list) or len(row) != len(spec.text):
+            raise RequestError(f"example {number}: the task {spec.name!r} compares {needed} texts; give {what}")
+    return [as_texts([row[side] for row in rows]) for side in range(len(spec.text))]
 
 
 def load(source: str | Path, *, device: str = "auto") -> Predictor:

@@ -27,11 +27,17 @@ def binary_cross_entropy(
 ) -> Tensor:
     """Cross-entropy of yes or no on one logit; on C > 1 logits one-vs-rest, mean over B and C.
 
+    Several labels at once come as 0/1 (B, C).
+
     With a threshold the label is a score, and yes means score ≥ threshold (minbert-downstream BM). Smoothing by s
     moves the targets 0 and 1 to s/2 and 1 − s/2. `class_weights_C` are those of (no, yes), or of the C classes.
     """
     classes = outputs_BC.shape[1]
-    if classes > 1:
+    weight_B: Tensor | None = None
+    if label_B.ndim > 1:
+        assert class_weights_C is None, "refused when the recipe is settled"
+        target_BC = label_B.to(outputs_BC.dtype)
+    elif classes > 1:
         target_BC = F.one_hot(label_B, classes).to(outputs_BC.dtype)
         weight_B = None if class_weights_C is None else class_weights_C[label_B]
     else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from plait.errors import ModelError
 
-__all__ = ["About", "find_model", "portable", "read_about"]
+__all__ = ["About", "find_model", "portable", "portable_task", "read_about"]
 
 
 @dataclass(frozen=True)
@@ -19,20 +19,29 @@ class About:
     scores: dict[str, Any] = field(default_factory=dict)  # task → metric → value, on dev
     baselines: dict[str, Any] = field(default_factory=dict)  # split → baseline → task → value
     step: int = 0
+    kept: dict[str, Any] = field(default_factory=dict)  # task of an earlier model → where its data came from
 
 
 def portable(recipe: dict[str, Any]) -> dict[str, Any]:
     """A recipe without the folders of the machine that it ran on."""
-
-    def names(files: list[str]) -> list[str]:
-        return [Path(file).name for file in files]
-
-    tasks = {
-        name: {**task, **{split: names(task[split]) for split in ("train", "dev", "test")}}
-        for name, task in recipe["tasks"].items()
-    }
+    tasks = {name: portable_task(task) for name, task in recipe["tasks"].items()}
     encoder = recipe["encoder"]
     return {**recipe, "encoder": Path(encoder).name if Path(encoder).is_dir() else encoder, "tasks": tasks}
+
+
+def portable_task(task: dict[str, Any]) -> dict[str, Any]:
+    """A task of a recipe with its files by their names alone."""
+
+    def name(source: Any) -> Any:
+        if isinstance(source, dict):
+            return {**source, "file": name(source["file"])}
+        return source if source.startswith("hub:") else Path(source).name
+
+    splits = {split: task[split] for split in ("train", "dev", "test")}
+    return {
+        **task,
+        **{split: given if isinstance(given, float) else [name(x) for x in given] for split, given in splits.items()},
+    }
 
 
 def find_model(source: str | Path) -> Path | None:

@@ -8,7 +8,14 @@ from plait.recipe.read import recipe_text
 
 __all__ = ["model_card", "number"]
 
-KINDS = {"classes": "one of several classes", "yes_no": "yes or no", "score": "a score"}
+KINDS = {
+    "classes": "one of several classes",
+    "several": "several labels at once",
+    "yes_no": "yes or no",
+    "score": "a score",
+    "triplets": "which of two texts is nearer",
+}
+EXAMPLES = ('["a sentence"]', '[("a sentence", "another")]', '[("a sentence", "another", "a third")]')
 
 
 def model_card(model: Model, about: About) -> str:
@@ -45,8 +52,7 @@ def usage(model: Model) -> str:
     """Code that runs as it stands."""
     lines = ["import plait", "", 'model = plait.load("path/to/this/directory")', 'model.embed(["a sentence"])']
     for spec in model.tasks.values():
-        texts = '["a sentence"]' if len(spec.text) == 1 else '[("a sentence", "another")]'
-        lines.append(f'model.predict("{spec.name}", {texts})')
+        lines.append(f'model.predict("{spec.name}", {EXAMPLES[len(spec.text) - 1]})')
     return (
         "## Use\n\n```python\n" + "\n".join(lines) + "\n```\n\nThe encoder alone also loads with "
         "`transformers.AutoModel.from_pretrained` and `sentence_transformers.SentenceTransformer`."

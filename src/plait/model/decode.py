@@ -17,7 +17,7 @@ __all__ = ["LINKS", "Decoded", "decode"]
 class Decoded:
     """Predictions of many examples."""
 
-    values: np.ndarray  # (n,) class numbers, 0/1, or scores
+    values: np.ndarray  # (n,) class numbers, 0/1, or scores; of several labels at once 0/1 (n, classes)
     probabilities: np.ndarray | None  # (n, classes); of yes/no (n, 2); None for scores
 
 
@@ -30,6 +30,12 @@ def softmax(outputs_nC: np.ndarray, spec: TaskSpec) -> Decoded:
 def one_vs_rest(outputs_nC: np.ndarray, spec: TaskSpec) -> Decoded:
     """The likeliest of several classes, each with a probability of its own."""
     return Decoded(outputs_nC.argmax(axis=1), sigmoid(outputs_nC))
+
+
+def each(outputs_nC: np.ndarray, spec: TaskSpec) -> Decoded:
+    """Every class whose own probability reaches the task's threshold."""
+    probabilities_nC = sigmoid(outputs_nC)
+    return Decoded((probabilities_nC >= spec.threshold).astype(np.int64), probabilities_nC)
 
 
 def yes_or_no(outputs_nC: np.ndarray, spec: TaskSpec) -> Decoded:
@@ -57,6 +63,7 @@ def sigmoid(values: np.ndarray) -> np.ndarray:
 LINKS: Mapping[str, Callable[[np.ndarray, TaskSpec], Decoded]] = {
     "softmax": softmax,
     "one_vs_rest": one_vs_rest,
+    "each": each,
     "sigmoid": yes_or_no,
     "identity": identity,
     "scaled_sigmoid": scaled_sigmoid,

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-__all__ = ["save_tensors", "sha256_of", "whole_file", "whole_folder"]
+__all__ = ["save_tensors", "sha256_of", "sync", "whole_file", "whole_folder"]
 
 AT_FDCWD = -100
 SWAP = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS

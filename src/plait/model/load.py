@@ -1,7 +1,8 @@
 """A directory → a model, after its manifest has been checked."""
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import nn
 
 from plait.data.tokenize import load_tokenizer
 from plait.encoder.config import read_config
-from plait.encoder.find import find_checkpoint
+from plait.encoder.find import checkpoint_files, find_checkpoint
 from plait.encoder.weights import encoder_from
 from plait.errors import EncoderError, ModelError, PlaitError, RequestError, did_you_mean
 from plait.heads import SHARED_LAYERS
@@ -21,7 +22,16 @@ from plait.model.model import Model, Text
 from plait.model.save import FORMAT
 from plait.model.tasks import TaskSpec, build_head, spec_from_json
 
-__all__ = ["build_model", "load_model", "pick_device"]
+__all__ = [
+    "build_model",
+    "check_manifest",
+    "encoder_prints",
+    "load_heads",
+    "load_model",
+    "manifest_of",
+    "model_identity",
+    "pick_device",
+]
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -55,6 +65,18 @@ def load_model(source: str | Path, *, device: str = "auto") -> Model:
     return model.to(pick_device(device)).eval()
 
 
+def model_identity(source: str | Path) -> str:
+    """What tells one model from another: the digest of the fingerprints of its files."""
+    folder = find_model(source)
+    prints = manifest_of(folder) if folder else encoder_prints(find_checkpoint(str(source)))
+    return hashlib.sha256(json.dumps(prints, sort_keys=True).encode()).hexdigest()
+
+
+def encoder_prints(folder: Path) -> dict[str, str]:
+    """The sha256 of each file of a checkpoint."""
+    return {name: sha256_of(folder / name) for name in checkpoint_files(folder)}
+
+
 def load_plait_model(folder: Path) -> Model:
     """A directory that plait wrote; where a run puts a better model there meanwhile, the better one."""
     while True:
@@ -83,19 +105,22 @@ def read_plait_model(folder: Path, manifest: Mapping[str, str]) -> Model:
         normalise=about["normalise"],
         shared_layer=about["shared_layer"],
     )
+    load_heads(model, folder, list(specs))
+    return model
+
+
+def load_heads(model: Model, folder: Path, tasks: Sequence[str]) -> None:
+    """Put the weights of these tasks' heads, and of the shared layer, from a model directory into a model."""
     tensors = load_file(folder / "heads.safetensors")
-    parts: dict[str, nn.Module] = {"heads": model.heads}
+    parts: dict[str, nn.Module] = {f"heads.{task}.": model.heads[task] for task in tasks}
     if model.shared_layer is not None:
-        parts["shared_layer"] = model.shared_layer
-    for part, module in parts.items():
-        state = {
-            name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")
-        }
+        parts["shared_layer."] = model.shared_layer
+    for start, module in parts.items():
+        state = {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
         try:
             module.load_state_dict(state)
         except RuntimeError as error:
             raise ModelError(f"{folder}/heads.safetensors: {str(error).splitlines()[-1].strip()}") from None
-    return model
 
 
 def manifest_of(folder: Path) -> dict[str, str]:

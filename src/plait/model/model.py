@@ -72,7 +72,12 @@ class Model(nn.Module):
         outputs_BC: Tensor = self.heads[task](*views_BD)
         return outputs_BC
 
+    def views(self, batch: Batch) -> dict[str, Tensor]:
+        """The embeddings (B, D) of each view of a batch, encoded in one packed pass."""
+        pooled_SD = self.pooled(batch.ids, batch.firsts)
+        return {view: pooled_SD[place] for view, place in batch.views.items()}
+
     def forward(self, batch: Batch) -> Tensor:
         """Outputs (B, C) for a batch of one task."""
-        pooled_SD = self.pooled(batch.ids, batch.firsts)
-        return self.outputs(batch.task, [pooled_SD[batch.views[view]] for view in self.tasks[batch.task].views])
+        views = self.views(batch)
+        return self.outputs(batch.task, [views[view] for view in self.tasks[batch.task].views])

@@ -41,6 +41,7 @@ def save_model(model: Model, folder: Path, about: About) -> None:
                 "baselines": about.baselines,
                 "recipe": about.recipe,
                 "data": about.data,
+                "kept": about.kept,
             },
         )
         (place / "README.md").write_text(model_card(model, about), encoding="utf-8")

@@ -19,14 +19,14 @@ class TaskSpec:
 
     name: str
     text: tuple[str, ...]  # columns
-    label: str  # column
+    label: tuple[str, ...]  # columns; none of triplets
     quoting: str | None
     labels: Labels
     head: str
     head_options: dict[str, Any]
-    link: str  # from outputs to predictions: softmax, sigmoid, one_vs_rest, identity or scaled_sigmoid
+    link: str  # from outputs to predictions, a name in decode.LINKS
     metric: str
-    threshold: float  # the probability from which a yes/no task says yes
+    threshold: float  # the probability from which a yes/no task says yes, and from which one of several labels holds
     max_length: int
 
     @property
@@ -41,9 +41,13 @@ class TaskSpec:
 
 
 def build_head(spec: TaskSpec, width: int, dropout: float) -> nn.Module:
-    """A new head for a task."""
+    """A new head for a task; one that gives scores begins in the middle of their range, not at 0."""
     top = spec.labels.high if spec.labels.kind == "score" else 1.0
-    return HEADS[spec.head](Size(width, spec.labels.outputs, top, dropout), **spec.head_options)
+    head = HEADS[spec.head](Size(width, spec.labels.outputs, top, dropout), **spec.head_options)
+    layers = [module for module in head.modules() if isinstance(module, nn.Linear)]
+    if layers and spec.link == "identity":
+        nn.init.constant_(layers[-1].bias, (spec.labels.low + spec.labels.high) / 2)
+    return head
 
 
 def spec_to_json(spec: TaskSpec) -> dict[str, Any]:
@@ -54,5 +58,7 @@ def spec_to_json(spec: TaskSpec) -> dict[str, Any]:
 def spec_from_json(value: Mapping[str, Any]) -> TaskSpec:
     """The task that plait.json holds."""
     given = value["labels"]
-    labels = Labels(given["kind"], tuple(given["classes"]), tuple(given["names"]), given["low"], given["high"])
-    return TaskSpec(**{**value, "labels": labels, "text": tuple(value["text"])})
+    labels = Labels(**{**given, "classes": tuple(given["classes"]), "names": tuple(given["names"])})
+    label = value["label"]  # one column was a plain text once
+    columns = (label,) if isinstance(label, str) else tuple(label)
+    return TaskSpec(**{**value, "labels": labels, "text": tuple(value["text"]), "label": columns})

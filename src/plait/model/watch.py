@@ -9,7 +9,7 @@ class Watcher(Protocol):
     """Told of a run's progress."""
 
     def begin(self, what: str, total: int, done: int = 0) -> None:
-        """A part of the work begins: what it is, its size, and how much of it was done before."""
+        """A part of the work begins: what it is, its size (0: not known), and how much of it was done before."""
 
     def advance(self, count: int = 1, **facts: Any) -> None:
         """So much more of it is done; `facts` are worth showing beside the bar."""

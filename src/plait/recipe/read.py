@@ -1,5 +1,6 @@
 """YAML → Recipe: every mistake at once, each with its line."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -11,11 +12,12 @@ from ruamel.yaml import YAML
 
 from plait.errors import RecipeError, did_you_mean
 from plait.recipe.options import complete_options, explain
-from plait.recipe.schema import Choice, Label, Recipe, Task
+from plait.recipe.schema import Choice, Label, Recipe, Source, Task
 from plait.recipe.tree import KeyPath, Origin, Tree, load_tree, set_keys
 
 __all__ = ["Tables", "read_recipe", "recipe_from", "recipe_text", "write_recipe"]
 
+SPLITS = ("train", "dev", "test")
 BUNDLED = Path(__file__).parent.parent / "recipes"
 Variants = Mapping[str, Callable[..., Any]]
 
@@ -116,11 +118,16 @@ def shape_mistake(tree: Tree, finding: Mapping[str, Any]) -> str:
     return f"{tree.origin(path)}: {dotted(path)}{explain(finding)}"
 
 
+UNSPELLED = ("options", "sources", "share")  # steps of the schema that a recipe does not write
+
+
 def as_written(values: Any, location: KeyPath) -> KeyPath:
     """pydantic's location without the steps that the recipe does not spell: `0` of a single loss, `options`."""
     path: KeyPath = ()
     for part in location:
-        if (isinstance(part, int) and not isinstance(values, list)) or part == "options":
+        if (isinstance(part, int) and not isinstance(values, list)) or (
+            part in UNSPELLED and not (isinstance(values, Mapping) and part in values)
+        ):
             continue
         path = (*path, part)
         if isinstance(values, list) and isinstance(part, int):
@@ -134,6 +141,8 @@ def model_at(path: KeyPath) -> type[BaseModel]:
     """The part of the schema whose keys stand at a path."""
     if len(path) == 2 and path[0] == "tasks":
         return Task
+    if len(path) > 2 and path[2] in SPLITS:
+        return Source
     return Label if path and path[-1] == "label" else Recipe
 
 
@@ -180,7 +189,7 @@ def check_choices(recipe: Recipe, tree: Tree, tables: Tables) -> tuple[list[str]
             "schedule": settle(recipe.schedule, tables.schedules, ("schedule",)),
             "lr_schedule": settle(recipe.lr_schedule, tables.lr_schedules, ("lr_schedule",)),
             "optimizer": settle(recipe.optimizer, tables.optimizers, ("optimizer",)),
-            "shared_layer": settle(shared, tables.shared_layers, ("shared_layer",)) if shared else None,
+            **({"shared_layer": settle(shared, tables.shared_layers, ("shared_layer",))} if shared else {}),
         }
     )
     return mistakes, complete
@@ -190,22 +199,25 @@ def find_files(recipe: Recipe, tree: Tree, data: Path | None) -> tuple[list[str]
     """The recipe with absolute paths: below --data, or beside the file that names them."""
     mistakes: list[str] = []
 
-    def find(name: str, where: Origin, path: KeyPath) -> str:
-        beside = folder_of(where)
+    def find(source: Source, where: Origin, path: KeyPath) -> Source:
+        if source.on_hub:
+            return source
+        name, beside = source.file, folder_of(where)
         places = [beside / name] if data is None else [data / name, data / Path(name).name, beside / name]
         for place in places:
             if place.is_file():
-                return str(place.resolve())
+                return source.model_copy(update={"file": str(place.resolve())})
         looked = f"{data} and {beside}" if data else str(beside)
         mistakes.append(f"{where}: {dotted(path)}no file {name!r} in {looked}")
-        return name
+        return source
 
     tasks = {}
     for task_name, task in recipe.tasks.items():
         changes = {}
-        for split in ("train", "dev", "test"):
+        for split in SPLITS:
             path = ("tasks", task_name, split)
-            changes[split] = tuple(find(name, tree.origin(path), path) for name in getattr(task, split))
+            if task.share(split) is None:
+                changes[split] = tuple(find(source, tree.origin(path), path) for source in getattr(task, split))
         tasks[task_name] = task.model_copy(update=changes)
     encoder = folder_of(tree.origin(("encoder",))) / recipe.encoder
     name = str(encoder.resolve()) if encoder.is_dir() else recipe.encoder
@@ -259,16 +271,24 @@ def check_task(name: str, task: Task, recipe: Recipe, tree: Tree, tables: Tables
     path: KeyPath = ("tasks", name)
     if not task.text and tree.values["tasks"][name].get("text") not in ([], ()):
         return  # already told that it is missing or not a column
-    if len(task.text) not in (1, 2):
-        where = f"{tree.origin((*path, 'text'))}: {dotted((*path, 'text'))}"
-        yield f"{where}expected one column, or two for a pair, found {len(task.text)}"
+    where = f"{tree.origin((*path, 'text'))}: {dotted((*path, 'text'))}"
+    if len(task.text) not in (1, 2, 3):
+        yield f"{where}expected one column, two for a pair, or three for a triplet, found {len(task.text)}"
         return
+    if len(set(task.text)) < len(task.text):
+        yield f"{where}the same column twice: {', '.join(task.text)}"
+    if len(task.text) == 3 and task.label:
+        yield f"{tree.origin((*path, 'label'))}: {dotted((*path, 'label'))}triplets have no label; take it away"
+    elif len(task.text) < 3 and task.label is None:
+        yield f"{tree.origin(path)}: {dotted(path)}missing key 'label'"
+    if sum(task.share(split) or 0 for split in SPLITS) >= 1:
+        yield f"{tree.origin((*path, 'test'))}: {dotted((*path, 'test'))}dev and test leave no training data"
     if task.head and task.head.name in tables.heads:
         head = tables.heads[task.head.name]
         where = f"{tree.origin((*path, 'head'))}: {dotted((*path, 'head'))}"
         needed = tables.reads[head.reads]
         if needed != len(task.text):
-            kind = "one text" if needed == 1 else "two texts"
+            kind = ("one text", "two texts", "three texts")[needed - 1]
             fitting = [
                 other for other, variant in tables.heads.items() if tables.reads[variant.reads] == len(task.text)
             ]
@@ -290,6 +310,7 @@ def recipe_text(keys: Mapping[str, Any]) -> str:
     """The keys of a recipe as YAML."""
     yaml = YAML()
     yaml.default_flow_style = False
+    yaml.width = sys.maxsize  # where a long text is folded, a blank comes into it
     yaml.allow_unicode = False  # some characters of Unicode end a line there
     text = StringIO()
     yaml.dump(dict(keys), text)

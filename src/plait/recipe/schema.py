@@ -2,18 +2,29 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    model_serializer,
+    model_validator,
+)
 
-__all__ = ["Choice", "Label", "LossChoice", "Recipe", "Task"]
+__all__ = ["Choice", "Label", "LossChoice", "Recipe", "Source", "Task"]
 
 
 class Frozen(BaseModel):
     """No unknown key, no silent conversion, no change after reading."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class Choice(Frozen):
@@ -62,7 +73,26 @@ def as_range(value: object) -> object:
 
 def as_label(value: object) -> object:
     """A label given by its column alone."""
-    return {"column": value} if isinstance(value, str) else value
+    return {"column": value} if isinstance(value, str | list | tuple) else value
+
+
+def as_sources(value: object) -> object:
+    """A source, several in a list, or none."""
+    return () if value is None else as_tuple(value)
+
+
+def as_share(value: object) -> object:
+    """A part of the training data."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1:
+        return float(value)
+    raise ValueError(f"expected files, or a share of the training data between 0 and 1, found {value!r}")
+
+
+def as_where(value: object) -> object:
+    """Values of columns are words, even where YAML reads numbers."""
+    if isinstance(value, Mapping) and value:
+        return {str(column): class_word(wanted) for column, wanted in value.items()}
+    raise ValueError("expected columns and the value that each must have, such as {split: train}")
 
 
 def as_losses(value: object) -> object:
@@ -122,73 +152,191 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 class Label(Frozen):
     """Where the labels of a task stand and what they mean; what is not given is read from the training data."""
 
-    column: str
-    kind: Literal["classes", "yes_no", "score"] | None = None
-    classes: Annotated[dict[str, str] | None, BeforeValidator(as_words)] = None  # as written → as shown
+    column: Several
+    """The column of the labels; or several columns of 0 and 1, one a class, for several labels at once."""
+    kind: Literal["classes", "several", "yes_no", "score"] | None = None
+    """What kind of label this is: one class of several, several labels at once, yes or no, or a score. Null: as the
+    values look."""
+    classes: Annotated[dict[str, str] | None, BeforeValidator(as_words)] = None
+    """The classes as the data writes them, in the order of the outputs; or a mapping of each to the name it is shown
+    by: `{0: awful, 1: fine}`. Null: those of the training data, numbers by size, then words by spelling."""
     range: Annotated[tuple[float, float] | None, BeforeValidator(as_range)] = None
-    positive: Annotated[str | None, BeforeValidator(as_word)] = None  # the value that means yes
+    """The two ends of the scores: `[0, 5]`. Null: the lowest and the highest of the training data."""
+    positive: Annotated[str | None, BeforeValidator(as_word)] = None
+    """The value that means yes; every other means no. Null: 1, true and yes mean yes; 0, false and no mean no."""
+    separator: str | None = None
+    """What stands between several labels in one cell of text: `"|"`. Null: the cell is a JSON list."""
 
     @model_validator(mode="after")
     def one_kind(self) -> "Label":
         """Classes, a range and a positive value each say what kind of label this is."""
-        kinds = {"classes": self.classes, "score": self.range, "yes_no": self.positive}
+        kinds = {"classes": self.classes, "score": self.range, "yes_no": self.positive, "several": self.separator}
         given = [kind for kind, value in kinds.items() if value is not None]
+        if len(self.column) > 1 or self.kind == "several" or self.separator is not None:
+            given = [kind for kind in given if kind not in ("classes", "several")] + ["several"]
         if len(given) > 1 or (self.kind and given and given != [self.kind]):
             raise ValueError("give only one of classes, range and positive, and a kind that agrees with it")
         if self.range and not self.range[0] < self.range[1]:
             raise ValueError(f"the range must rise, found {list(self.range)}")
+        if self.separator is not None and (not self.separator.strip() or len(self.column) > 1):
+            raise ValueError("a separator parts the labels of one column, and is no blank")
         return self
+
+
+class Source(Frozen):
+    """Where rows come from: a file, or `{file: questions.csv, where: {split: train}}` for some of its rows."""
+
+    file: str
+    """A file, or a data set of the hub: `hub:OWNER/NAME`, `hub:OWNER/NAME:CONFIG` or `hub:OWNER/NAME:CONFIG@SPLIT`."""
+    where: Annotated[dict[str, str], BeforeValidator(as_where)] = Field(default_factory=dict)
+    """Only the rows that have these values in these columns."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def spread(cls, value: object) -> object:
+        """A source given by its file alone."""
+        return {"file": value} if isinstance(value, str) else value
+
+    @model_serializer
+    def gather(self) -> str | dict[str, Any]:
+        """The way a recipe spells it."""
+        return {"file": self.file, "where": self.where} if self.where else self.file
+
+    @property
+    def on_hub(self) -> bool:
+        """Whether the rows are those of a data set of the hub."""
+        return self.file.startswith("hub:")
+
+
+def sources_or_share(value: object) -> str:
+    """Which of the two a split is."""
+    return "share" if isinstance(value, int | float) else "sources"
+
+
+Sources = Annotated[tuple[Source, ...], BeforeValidator(as_sources)]
+SourcesOrShare = Annotated[
+    Annotated[Sources, Tag("sources")] | Annotated[float, BeforeValidator(as_share), Tag("share")],
+    Discriminator(sources_or_share),
+]
 
 
 class Task(Frozen):
     """A name, labelled data, a head, one or more losses, a metric."""
 
-    train: Several
-    dev: MaybeSeveral = ()
-    test: MaybeSeveral = ()
+    train: Sources
+    """The training data: a file (csv, tsv, jsonl, each also as .gz, or parquet), a `hub:` name, `{file, where}`, or a
+    list of these."""
+    dev: SourcesOrShare = ()
+    """The data that chooses the best model; or a share such as 0.2 to be split off the training data, with no text on
+    both sides."""
+    test: SourcesOrShare = ()
+    """Data that training never looks at; or a share, as in `dev`."""
     text: Several
-    label: Annotated[Label, BeforeValidator(as_label)]
-    quoting: Literal["quoted", "unquoted"] | None = None  # None: .csv is quoted, .tsv is not
-    head: Choice | None = None  # None: by the kind of label
-    loss: Losses | None = None  # None: by the kind of label
-    metric: str | None = None  # None: accuracy for classes and yes/no, pearson for scores
-    weight: Annotated[float, Field(gt=0)] = 1.0  # of this task's loss
-    batch_size: Positive | None = None  # None: the recipe's
-    take: Annotated[float, Field(gt=0, le=1)] = 1.0  # a new random share of the rows in each pass
-    rows: Positive | None = None  # only this many training rows, drawn by the seed; None: the recipe's
-    max_length: Positive | None = None  # None: the encoder's limit
+    """The column of the text; two for a pair; three for a triplet of anchor, positive and hard negative."""
+    label: Annotated[Label | None, BeforeValidator(as_label)] = None
+    """The column of the labels, or the keys below. Triplets have none."""
+    quoting: Literal["quoted", "unquoted"] | None = None
+    """Whether fields may stand in quotes. Null: they may in .csv, whatever its delimiter, and not in .tsv."""
+    head: Choice | None = None
+    """What turns embeddings into the prediction. Null: by the kind of label."""
+    loss: Losses | None = None
+    """What is made small: a loss, or a list of them, each with a `weight`. Null: by the kind of label."""
+    metric: str | None = None
+    """The score that counts. Null: the first in the table of metrics for the kind of label."""
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """Multiplies this task's loss."""
+    batch_size: Positive | None = None
+    """Rows in a batch. Null: the recipe's."""
+    take: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """A new random share of the rows in each pass."""
+    rows: Positive | None = None
+    """Only this many training rows, drawn by the seed. Null: the recipe's."""
+    dev_rows: Positive | None = None
+    """Only this many rows of dev, and of test, drawn by the seed. Null: the recipe's."""
+    max_length: Positive | None = None
+    """Tokens at which inputs are cut. Null: the encoder's limit."""
     class_weights: Annotated[ClassWeights, BeforeValidator(as_class_weights)] = None
+    """`balanced`, so that every class counts alike; or a weight for each class: `{0: 1, 1: 5}`."""
     label_smoothing: Share = 0.0
+    """How much of each target is spread over the other answers."""
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns of the labels, none for triplets."""
+        return self.label.column if self.label else ()
+
+    def sources(self, split: str) -> tuple[Source, ...]:
+        """Where the rows of a split come from; those of a share come from the training data."""
+        found = getattr(self, split)
+        return self.train if isinstance(found, float) else found
+
+    def share(self, split: str) -> float | None:
+        """The share of the training data that a split is, if it is one."""
+        found = getattr(self, split)
+        return found if isinstance(found, float) else None
 
 
 class Recipe(Frozen):
     """Everything about a run."""
 
     encoder: str
+    """A bundled name (`minilm`), a directory in Hugging Face's layout, a model of plait's own to go on from, or a name
+    on the hub such as `bert-base-uncased`."""
     pooling: str = "mean"
-    normalise: bool | None = None  # unit vectors from `embed`; None: as the encoder says of itself
-    dropout: Share = 0.1  # inside heads that have weights
-    shared_layer: Choice | None = None  # one layer before every head
+    """How token states become one embedding. A plait model keeps its own."""
+    normalise: bool | None = None
+    """Whether `embed` gives unit vectors. Null: as the encoder says of itself."""
+    dropout: Share = 0.1
+    """Inside heads that have weights."""
+    shared_layer: Choice | None = None
+    """One layer before every head."""
     train_encoder: bool = True
+    """Whether the encoder learns, or only the heads."""
+    freeze: MaybeSeveral = ()
+    """Tasks of the plait model in `encoder` whose heads stay as they are."""
     tasks: Annotated[dict[str, Task], Field(min_length=1)]
+    """The tasks, by name."""
     schedule: Choice = Choice(name="together")
-    epochs: Positive | None = None  # None: 3, unless steps are given
+    """Which task the next step trains."""
+    epochs: Positive | None = None
+    """How often the schedule goes through the data. Null: 3, unless steps are given."""
     steps: Positive | None = None
+    """How many steps to train, in place of epochs."""
     batch_size: Positive = 32
-    rows: Positive | None = None  # of each task's training data; None: all
+    """Rows of a task in one step."""
+    rows: Positive | None = None
+    """At most this many training rows of each task, drawn by the seed. Null: all."""
+    dev_rows: Positive | None = None
+    """At most this many rows of dev, and of test, of each task, drawn by the seed. Null: all."""
+    bad_rows: Literal["stop", "skip"] = "stop"
+    """What to do about rows that cannot be used: stop and list them, or leave them out and write them to
+    `bad-rows.jsonl` in the run."""
     optimizer: Choice = Choice(name="adamw")
+    """What updates the weights."""
     lr: Annotated[float, Field(gt=0)] = 5e-5
-    head_lr: Annotated[float, Field(gt=0)] | None = None  # None: lr
+    """The learning rate."""
+    head_lr: Annotated[float, Field(gt=0)] | None = None
+    """The learning rate of the heads and the shared layer. Null: lr."""
     lr_schedule: Choice = Choice(name="linear")
+    """How the learning rate goes over the run."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    clip: Annotated[float, Field(gt=0)] | None = 1.0  # the largest gradient norm; null: none
+    """Pulls weights to 0; biases and layer norms are left alone."""
+    clip: Annotated[float, Field(gt=0)] | None = 1.0
+    """The largest norm of the gradient. Null: any."""
     evaluate_every: Interval = "epoch"
-    early_stopping: Positive | None = None  # evaluations without a better score before stopping
-    best_by: str = "mean"  # or the name of a task
+    """When dev is scored: every epoch, or every so many steps and at the end of each epoch."""
+    early_stopping: Positive | None = None
+    """Evaluations without a better score before the run stops. Null: it never does."""
+    best_by: str = "mean"
+    """What chooses the best model: the mean over the tasks, or one task by name."""
     checkpoint_every: Interval = "epoch"
+    """When a run can be gone on with: every epoch, or every so many steps."""
     seed: int = 11711
+    """Every random choice follows from it."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute; auto is the first of cuda, mps and cpu that is there."""
     precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the encoder's arithmetic."""
 
     def __eq__(self, other: object) -> bool:
         """Recipes that say the same are equal, wherever they were written."""
@@ -202,7 +350,3 @@ class Recipe(Frozen):
             if path[:end] in self._origins:
                 return f"{self._origins[path[:end]]}: {'.'.join(path)}: "
         return f"{'.'.join(path)}: "
-
-    def files(self, task: str, split: str) -> tuple[Path, ...]:
-        """The files of one split of a task, already made absolute by the reader."""
-        return tuple(Path(name) for name in getattr(self.tasks[task], split))

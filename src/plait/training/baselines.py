@@ -12,17 +12,31 @@ from torch import Tensor
 
 from plait.data.batch import views_of
 from plait.errors import RecipeError
+from plait.evaluation.evaluate import score_task
 from plait.evaluation.metrics import METRICS
 from plait.model.apply import embed_views
 from plait.model.decode import Decoded, decode
 from plait.model.model import Model
 from plait.model.watch import Watcher
-from plait.training.settle import Settled, TaskData
+from plait.training.grow import score_kept
+from plait.training.settle import Settled
+from plait.training.task_data import TaskData
 from plait.training.trainer import Trainer, model_for
 
-__all__ = ["FROZEN", "FROZEN_LR", "FROZEN_TIMES", "MAJORITY", "ZERO_SHOT", "frozen_model", "measure_baselines"]
+__all__ = [
+    "BEFORE",
+    "FROZEN",
+    "FROZEN_LR",
+    "FROZEN_TIMES",
+    "MAJORITY",
+    "ZERO_SHOT",
+    "frozen_model",
+    "measure_baselines",
+    "measure_before",
+]
 
 MAJORITY, ZERO_SHOT, FROZEN = "majority or mean", "zero-shot cosine", "frozen encoder"
+BEFORE = "before"  # of a model that grows
 FROZEN_LR = 1e-3  # the papers' rate for a frozen encoder
 FROZEN_TIMES = 10  # as many epochs as the recipe: on stored embeddings an epoch costs next to nothing
 THRESHOLD_ROWS = 2000  # training rows that place the zero-shot threshold
@@ -35,6 +49,19 @@ def measure_baselines(settled: Settled, watcher: Watcher) -> dict[str, Table]:
     """Every baseline on dev and test, by the metric of each task."""
     model, views = frozen_model(settled, watcher)
     return {split: split_table(model, settled, split, views[split]) for split in views}
+
+
+def measure_before(settled: Settled) -> dict[str, float]:
+    """What a model that is to grow scores on dev before it does, on its own tasks."""
+    if settled.start is None:
+        return {}
+    model = model_for(settled)
+    own = {
+        name: score_task(model, name, task.splits["dev"])
+        for name, task in settled.tasks.items()
+        if name in settled.start.tasks and "dev" in task.splits
+    }
+    return {name: scores.value for name, scores in {**score_kept(model, settled.start), **own}.items()}
 
 
 def frozen_model(settled: Settled, watcher: Watcher) -> tuple[Model, dict[str, dict[str, Views]]]:
@@ -79,7 +106,12 @@ def embed_split(model: Model, settled: Settled, split: str, watcher: Watcher) ->
 
 def all_views(task: TaskData) -> tuple[str, ...]:
     """The views of the head, and both texts apart for the zero-shot cosine."""
-    return views_of([task.spec.reads, "apart"] if len(task.spec.text) == 2 else [task.spec.reads])
+    return views_of([task.spec.reads, "apart"] if has_cosine(task) else [task.spec.reads])
+
+
+def has_cosine(task: TaskData) -> bool:
+    """Whether the cosine of the texts, without any training, says something about the label."""
+    return len(task.spec.text) > 1 and task.spec.labels.kind != "several"
 
 
 def train_heads(trainer: Trainer, dev: Mapping[str, Views], watcher: Watcher) -> None:
@@ -110,7 +142,7 @@ def split_table(model: Model, settled: Settled, split: str, views: Mapping[str, 
     for name, embedded in views.items():
         task = settled.tasks[name]
         table[MAJORITY][name] = constant_score(task, split)
-        if len(task.spec.text) == 2:
+        if has_cosine(task):
             table[ZERO_SHOT][name] = cosine_score(model, task, split, embedded)
         table[FROZEN][name] = head_score(model, task, split, embedded)
     return {baseline: scores for baseline, scores in table.items() if scores}
@@ -129,12 +161,19 @@ def constant_score(task: TaskData, split: str) -> float:
     labels, train, rows = task.spec.labels, task.train.labels, len(task.splits[split])
     if labels.kind == "score":
         return measure(task, split, Decoded(np.full(rows, train.mean()), None))
+    if labels.kind == "triplets":
+        return 0.5  # without a look at the texts, either is as likely
+    if labels.kind == "several":
+        shares = train.mean(axis=0)
+        return measure(task, split, Decoded(np.tile(shares >= 0.5, (rows, 1)).astype(int), np.tile(shares, (rows, 1))))
     shares = np.bincount(train, minlength=len(labels.names)) / len(train)
     return measure(task, split, Decoded(np.full(rows, shares.argmax()), np.tile(shares, (rows, 1))))
 
 
 def cosine_score(model: Model, task: TaskData, split: str, views: Views) -> float:
     """The cosine of the two texts under the encoder as it came, without any training but a threshold from train."""
+    if task.spec.labels.kind == "triplets":  # its head has no weights and is just this
+        return head_score(model, task, split, views)
     cosines_n = pair_cosines(views)
     if task.spec.labels.kind == "score":
         return measure(task, split, Decoded(cosines_n, None))

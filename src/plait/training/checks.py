@@ -12,9 +12,10 @@ from plait.errors import did_you_mean
 from plait.evaluation.metrics import METRICS
 from plait.heads import HEADS
 from plait.losses import LOSSES
+from plait.model.tasks import TaskSpec
 from plait.recipe.schema import Recipe, Task
 
-__all__ = ["check_lengths", "check_settled", "unseen_labels"]
+__all__ = ["check_known", "check_lengths", "check_settled", "unseen_labels"]
 
 
 def check_lengths(recipe: Recipe, checkpoint: Path, config: EncoderConfig) -> Iterator[str]:
@@ -22,7 +23,7 @@ def check_lengths(recipe: Recipe, checkpoint: Path, config: EncoderConfig) -> It
     tokenizer = load_tokenizer(checkpoint)
     most = config.positions - config.first_position
     for name, task in recipe.tasks.items():
-        special = tokenizer.num_special_tokens_to_add(len(task.text) == 2)
+        special = tokenizer.num_special_tokens_to_add(len(task.text) == 2)  # a triplet is never joined
         if task.max_length is not None and not special < task.max_length <= most:
             where = recipe.where("tasks", name, "max_length")
             yield f"{where}expected {special + 1} to {most} tokens for this encoder, found {task.max_length}"
@@ -30,7 +31,14 @@ def check_lengths(recipe: Recipe, checkpoint: Path, config: EncoderConfig) -> It
 
 def unseen_labels(recipe: Recipe, name: str, labels: Labels, splits: dict[str, Examples]) -> Iterator[str]:
     """Classes that dev or test has and train lacks, and training data of one answer only."""
-    if labels.kind == "score" or "train" not in splits:
+    if labels.kind in ("score", "triplets") or "train" not in splits:
+        return
+    if labels.kind == "several":
+        for number, count in enumerate(splits["train"].labels.sum(axis=0)):
+            if not 0 < count < len(splits["train"]):
+                rows = "no" if count == 0 else "every"
+                where = recipe.where("tasks", name, "train")
+                yield f"{where}{rows} training row has the label {labels.names[number]!r}; there is nothing to learn"
         return
     known = set(splits["train"].labels.tolist())
     if len(known) < 2:
@@ -41,6 +49,25 @@ def unseen_labels(recipe: Recipe, name: str, labels: Labels, splits: dict[str, E
         for number in sorted(set(examples.labels.tolist()) - known):
             row = examples.labels.tolist().index(number)
             yield f"{examples.origins[row]}: the class {labels.classes[number]!r} is in {split} and not in train"
+
+
+def check_known(recipe: Recipe, name: str, spec: TaskSpec, known: TaskSpec) -> str | None:
+    """Why a task cannot go on with the head that a model has for a task of the same name."""
+    pairs = {
+        "text columns": (len(spec.text), len(known.text)),
+        "kind of label": (spec.labels.kind, known.labels.kind),
+        "classes": (spec.labels.classes, known.labels.classes),
+        "range": ((spec.labels.low, spec.labels.high), (known.labels.low, known.labels.high)),
+        "head": ((spec.head, spec.head_options), (known.head, known.head_options)),
+        "way to its predictions": (spec.link, known.link),
+    }
+    for what, (wanted, had) in pairs.items():
+        if wanted != had:
+            other = f"the model has a task of this name with another {what}"
+            return (
+                f"{recipe.where('tasks', name)}{other}: {had}, here {wanted}; make them alike, or choose another name"
+            )
+    return None
 
 
 def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iterator[str]:
@@ -56,6 +83,8 @@ def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iter
             head for head, variant in HEADS.items() if kind in variant.kinds and READS[variant.reads] == len(task.text)
         ]
         yield f"{where('head')}{task.head.name} cannot predict {kind} labels; fitting: {', '.join(fitting)}"
+    if recipe.shared_layer and not HEADS[task.head.name].after_shared_layer:
+        yield f"{where('head')}{task.head.name} compares embeddings and cannot stand behind a shared_layer; drop one"
     for loss in task.loss:
         if kind not in LOSSES[loss.name].links:
             fitting = [other for other, entry in LOSSES.items() if kind in entry.links]
@@ -71,8 +100,11 @@ def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iter
         yield f"{where('head')}cosine needs a range that reaches above 0, found {labels.describe()}; give its scale"
     if task.metric not in METRICS[kind]:
         yield f"{where('metric')}{task.metric} is not for {kind} labels; {did_you_mean(task.metric, METRICS[kind])}"
-    if kind == "score" and (task.class_weights or task.label_smoothing):
+    if kind in ("score", "triplets") and (task.class_weights or task.label_smoothing):
         key = "class_weights" if task.class_weights else "label_smoothing"
-        yield f"{where(key)}class_weights and label_smoothing are for classes and yes/no, not for scores"
+        what = "scores" if kind == "score" else kind
+        yield f"{where(key)}class_weights and label_smoothing are for classes and yes/no, not for {what}"
+    elif kind == "several" and task.class_weights:
+        yield f"{where('class_weights')}are for classes and yes/no, not for several labels at once"
     elif isinstance(task.class_weights, dict) and set(task.class_weights) != set(labels.classes):
         yield f"{where('class_weights')}expected a weight for each of {', '.join(labels.classes)}"

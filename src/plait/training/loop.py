@@ -24,8 +24,9 @@ from plait.model.watch import Silent, Watcher
 from plait.recipe.read import read_recipe, recipe_from
 from plait.recipe.schema import Recipe
 from plait.recipe.tree import Tree, plain, set_keys, use_profile
-from plait.training.baselines import measure_baselines
+from plait.training.baselines import BEFORE, measure_baselines, measure_before
 from plait.training.checkpoint import Position, load_checkpoint, newest_checkpoint, save_checkpoint
+from plait.training.grow import score_kept
 from plait.training.run import Run
 from plait.training.settle import Settled, settle_recipe
 from plait.training.tables import TABLES
@@ -47,6 +48,7 @@ class Result:
     best_step: int
     steps: int
     seconds: float  # of training and evaluation, pauses left out
+    kept: tuple[str, ...] = ()  # tasks of the model that it grew from, scored and not trained
 
 
 class Stopped(Exception):
@@ -66,14 +68,15 @@ def train(
 ) -> Result:
     """Train a recipe into a new run directory.
 
-    The recipe is a YAML file, a bundled name such as "starter", the same keys in a mapping, or a Recipe. Its run
-    goes to `out`, or to runs/ under the recipe's name. `data` is a folder that its files are looked for in,
-    `assignments` are changes such as "lr=1e-4".
+    The recipe is a YAML file, a bundled name such as "starter", the same keys in a mapping, or a Recipe. In a mapping,
+    the train, dev and test of a task may be tables: pandas or polars data frames, or lists of dicts. Its run goes to
+    `out`, or to runs/ under the recipe's name. `data` is a folder that its files are looked for in, `assignments` are
+    changes such as "lr=1e-4".
     """
     name = Path(recipe).stem if isinstance(recipe, str | Path) else "recipe"
     run = Run(Path(out or Path("runs") / name))
     run.check_free()
-    settled = settle_recipe(as_recipe(recipe, data, profile, assignments))
+    settled = settle_recipe(as_recipe(run.keep_tables(recipe), data, profile, assignments))
     trainer = Trainer(settled)  # what can be refused is refused before there is a run
     with run.locked():
         run.create(settled, baselines=baselines)
@@ -96,7 +99,8 @@ def resume(
     if run.result.is_file():
         shutil.rmtree(run.checkpoints, ignore_errors=True)
         raise RunError(f"{run.folder}: is finished; its model is {run.best}")
-    settled = settle_recipe(as_recipe(recipe or run.recipe, data, profile, assignments))
+    given = run.given if run.given.is_dir() else None  # tables of the run go where it goes
+    settled = settle_recipe(as_recipe(recipe or run.recipe, data or given, profile, assignments))
     run.check_same(settled)
     torch.set_num_threads(begun["threads"])  # another number of threads adds in another order
     watcher = watcher or Silent()
@@ -125,12 +129,13 @@ def as_recipe(
 
 def work(run: Run, trainer: Trainer, watcher: Watcher, stop: Callable[[], bool]) -> Result:
     """Everything that a run does, from wherever it is; the caller holds its lock."""
+    tell_data(run, trainer.settled, watcher)
     for name, tables in trainer.tokens.items():
         if cut := sum(table.truncated for table in tables.values()):
             inputs = sum(len(table) for table in tables.values())
             limit = trainer.settled.tasks[name].spec.max_length
             watcher.note(f"{name}: {cut:,} of {inputs:,} training inputs are cut at {limit} tokens")
-    baselines = find_baselines(run, trainer.settled, watcher) if run.begun()["baselines"] else {}
+    baselines = find_baselines(run, trainer.settled, watcher)
     position = Position()
     if (checkpoint := newest_checkpoint(run.checkpoints)) is not None:
         position = load_checkpoint(checkpoint, trainer.model, trainer.optimizer)
@@ -142,13 +147,29 @@ def work(run: Run, trainer: Trainer, watcher: Watcher, stop: Callable[[], bool])
     return finish(run, trainer, position, baselines)
 
 
+def tell_data(run: Run, settled: Settled, watcher: Watcher) -> None:
+    """What a user should know of the data before it is trained on."""
+    for name, rows in settled.bad.items():
+        watcher.note(f"{name}: {len(rows):,} bad rows were left out; they are listed in {run.bad_rows}")
+    for sentence in settled.overlaps().sentences():
+        watcher.note(sentence)
+    for name, task in (settled.start.kept if settled.start else {}).items():
+        scored = "" if task.dev else f", and is not scored: {task.why}"
+        watcher.note(f"{name}: kept from {settled.recipe.encoder}{scored}")
+
+
 def find_baselines(run: Run, settled: Settled, watcher: Watcher) -> dict[str, Any]:
-    """The baselines, measured once a run."""
+    """The baselines, measured once a run; a model that grows is always compared with itself before."""
+    wanted = run.begun()["baselines"]
+    if not wanted and not settled.start:
+        return {}
     if not run.baselines.is_file():
         try:
-            measured = measure_baselines(settled, watcher)
+            measured = measure_baselines(settled, watcher) if wanted else {}
         except NotFiniteError as error:
             raise NotFiniteError("while training heads on the frozen encoder:", *error.mistakes) from None
+        if before := measure_before(settled):
+            measured["dev"] = {**measured.get("dev", {}), BEFORE: before}
         with whole_file(run.baselines) as aside:
             write_json(aside, measured)
     found: dict[str, Any] = json.loads(run.baselines.read_text(encoding="utf-8"))
@@ -219,11 +240,14 @@ class Loop:
         """Score train and dev, keep the model if it is the best so far."""
         position, recipe = self.position, self.trainer.recipe
         scores = self.score("dev")
+        start = self.trainer.settled.start
+        kept = score_kept(self.trainer.model, start) if start else {}
         mean = mean_score(scores) if scores else None
         record = self.record(
             "scores",
             epoch=position.epoch,
             dev={name: task.values for name, task in scores.items()},
+            kept={name: task.values for name, task in kept.items()},
             per_class={name: task.per_class for name, task in scores.items() if task.per_class},
             train={name: task.values for name, task in self.score("train").items()},
             mean=mean,
@@ -232,7 +256,7 @@ class Loop:
         better = judged is None or position.best_score is None or judged > position.best_score
         if better:
             position.best_step, position.best_score, position.patience = position.step, judged, 0
-            save_model(self.trainer.model, self.run.best, self.about(scores))
+            save_model(self.trainer.model, self.run.best, self.about({**scores, **kept}))
         else:
             position.patience += 1
             position.stopped_early = recipe.early_stopping is not None and position.patience >= recipe.early_stopping
@@ -263,6 +287,7 @@ class Loop:
             scores={name: task.values for name, task in scores.items()},
             baselines=self.baselines,
             step=self.position.step,
+            kept=self.trainer.settled.kept(folders=False),
         )
 
     def record(self, kind: str, **facts: Any) -> dict[str, Any]:
@@ -287,8 +312,16 @@ def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, 
     with whole_file(run.result) as aside:
         write_json(aside, result)
     shutil.rmtree(run.checkpoints, ignore_errors=True)
+    start = trainer.settled.start
     return Result(
-        run.folder, run.best, about["scores"], baselines, position.best_step or 0, position.step, position.seconds
+        run.folder,
+        run.best,
+        about["scores"],
+        baselines,
+        position.best_step or 0,
+        position.step,
+        position.seconds,
+        tuple(start.kept) if start else (),
     )
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from plait.data.batch import tokenize_views
+from plait.data.splits import SPLITS
 from plait.data.tokenize import TokenTable
 from plait.schedules import Plan
 from plait.training.baselines import FROZEN_TIMES
-from plait.training.settle import SPLITS, TaskData
+from plait.training.task_data import TaskData
 from plait.training.trainer import Trainer
 
 __all__ = ["TaskFacts", "Trial", "task_facts", "try_steps"]
@@ -60,7 +61,7 @@ def task_facts(trainer: Trainer) -> list[TaskFacts]:
         tables = [table for split in task.splits for table in split_tokens(trainer, task, split)]
         lengths = np.concatenate([table.lengths for table in tables])
         labels = task.spec.labels
-        counts = None if labels.kind == "score" else np.bincount(task.train.labels)
+        counts = label_counts(labels.kind, task.train.labels)
         batches, rows = drawn[name]
         facts.append(
             TaskFacts(
@@ -68,7 +69,7 @@ def task_facts(trainer: Trainer) -> list[TaskFacts]:
                 rows={split: len(examples) for split, examples in task.splits.items()},
                 kind=labels.kind,
                 labels=labels.describe(),
-                commonest=None if counts is None else float(counts.max() / counts.sum()),
+                commonest=None if counts is None else float(counts.max() / len(task.train)),
                 tokens_median=float(np.median(lengths)),
                 tokens_95=float(np.percentile(lengths, 95)),
                 truncated=sum(table.truncated for table in tables),
@@ -82,6 +83,14 @@ def task_facts(trainer: Trainer) -> list[TaskFacts]:
             )
         )
     return facts
+
+
+def label_counts(kind: str, labels: np.ndarray) -> np.ndarray | None:
+    """How many rows each class has; None where there are no classes."""
+    if kind in ("score", "triplets"):
+        return None
+    counts: np.ndarray = labels.sum(axis=0) if kind == "several" else np.bincount(labels)
+    return counts
 
 
 def drawn_rows(plan: Plan, steps: int) -> dict[str, tuple[int, int]]:

@@ -4,14 +4,17 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import plait
+from plait.data.frames import is_table, write_table
+from plait.data.splits import SPLITS
 from plait.errors import RunError
 from plait.model.about import portable
 from plait.model.files import whole_file
@@ -34,6 +37,8 @@ class Run:
         self.checkpoints = folder / "checkpoints"
         self.best = folder / "best"
         self.result = folder / "result.json"
+        self.bad_rows = folder / "bad-rows.jsonl"
+        self.given = folder / "given"  # tables that were handed over in memory
 
     def check_free(self) -> None:
         """Refuse a directory that holds a run, or anything else; what is left of one that never began may stay."""
@@ -43,15 +48,38 @@ class Run:
             raise RunError(f"{self.folder}: already holds {what} choose another --out")
         if self.folder.exists() and not self.folder.is_dir():
             raise RunError(f"{self.folder}: is a file; choose another --out")
-        left = {".lock", self.recipe.name}
+        left = {".lock", self.recipe.name, self.bad_rows.name, self.given.name}
         strange = [path.name for path in self.folder.glob("*") if path.name not in left and path.suffix != ".part"]
         if strange:
             raise RunError(f"{self.folder}: is not empty, it has {sorted(strange)[0]}; choose another --out")
+
+    def keep_tables(self, recipe: object) -> Any:
+        """A recipe whose tables in memory are files of the run, where resuming finds them."""
+        if not isinstance(recipe, Mapping) or not isinstance(recipe.get("tasks"), Mapping):
+            return recipe
+        tasks = {}
+        for name, task in recipe["tasks"].items():
+            tables = {
+                split: task[split]
+                for split in SPLITS
+                if isinstance(task, Mapping) and split in task and is_table(task[split])
+            }
+            for split, table in tables.items():
+                path = self.given / f"{name}-{split}.jsonl"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_table(table, path, f"tasks.{name}.{split}")
+                tables[split] = str(path.resolve())
+            tasks[name] = {**task, **tables} if tables else task
+        return {**recipe, "tasks": tasks}
 
     def create(self, settled: Settled, *, baselines: bool) -> None:
         """Write down how the run begins; run.json comes last and makes it one. The caller holds the lock."""
         self.check_free()
         write_recipe(settled.recipe, self.recipe)
+        if settled.bad:
+            with whole_file(self.bad_rows) as aside, aside.open("w", encoding="utf-8") as file:
+                for task, rows in settled.bad.items():
+                    file.writelines(json.dumps({"task": task, **asdict(row)}) + "\n" for row in rows)
         with whole_file(self.facts) as aside:
             write_json(
                 aside,
@@ -63,6 +91,7 @@ class Run:
                     "recipe": settled.recipe.model_dump(mode="json"),
                     "encoder": settled.encoder,
                     "data": settled.fingerprints,
+                    "kept": settled.kept(folders=True),
                 },
             )
 

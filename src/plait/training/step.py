@@ -1,6 +1,6 @@
 """One training step: for each task forward and backward, then one update.
 
-B batch, C outputs.
+B batch, C outputs, D width.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from plait.data.batch import Batch
+from plait.data.batch import VIEWS, Batch
 from plait.errors import NotFiniteError
 from plait.gradients.combine import COMBINERS, weigh_gradients
 from plait.losses import LOSSES
@@ -30,21 +30,23 @@ class Objective:
     class_weights_C: Tensor | None
     label_smoothing: float
 
-    def __call__(self, outputs_BC: Tensor, label_B: Tensor) -> Tensor:
-        """The weighted sum of the task's losses."""
-        values = [
-            loss.weight
-            * LOSSES[loss.name].function(
-                outputs_BC, label_B, self.class_weights_C, self.label_smoothing, **loss.options
-            )
-            for loss in self.losses
-        ]
+    def __call__(self, outputs_BC: Tensor, label_B: Tensor, views_BD: Mapping[str, Tensor] | None = None) -> Tensor:
+        """The weighted sum of the task's losses, of its outputs or of the embeddings of its views."""
+        values = []
+        for choice in self.losses:
+            loss = LOSSES[choice.name]
+            if loss.reads is None:
+                value = loss.function(outputs_BC, label_B, self.class_weights_C, self.label_smoothing, **choice.options)
+            else:
+                assert views_BD is not None, "a task that has such a loss trains on its views"
+                value = loss.function(*(views_BD[view] for view in VIEWS[loss.reads]), **choice.options)
+            values.append(choice.weight * value)
         return self.weight * torch.stack(values).sum()
 
 
 def train_step(
     model: Model,
-    forward: Callable[[Batch], Tensor],
+    forward: Callable[[Batch], tuple[Tensor, Mapping[str, Tensor]]],
     objectives: Mapping[str, Objective],
     optimizer: torch.optim.Optimizer,
     batches: Sequence[Batch],
@@ -60,7 +62,8 @@ def train_step(
     for batch in batches:
         with seeded(f"{seed}/{step}/{batch.task}/0", model.device):
             label_B = torch.from_numpy(batch.labels).to(model.device)
-            loss = objectives[batch.task](forward(batch), label_B)
+            outputs_BC, views_BD = forward(batch)
+            loss = objectives[batch.task](outputs_BC, label_B, views_BD)
         losses[batch.task] = check_finite(loss, "loss", [batch], step)
         if loss.requires_grad:  # a head without weights on a frozen encoder has nothing to learn
             loss.backward()

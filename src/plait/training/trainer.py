@@ -10,7 +10,7 @@ from plait.data.tokenize import TokenTable
 from plait.encoder.find import find_checkpoint
 from plait.errors import NotFiniteError, RecipeError
 from plait.model.apply import embed_views
-from plait.model.load import build_model, pick_device
+from plait.model.load import build_model, load_heads, pick_device
 from plait.model.model import Model
 from plait.model.watch import Watcher
 from plait.schedules import LR_SCHEDULES, SCHEDULES, Plan, TaskRows
@@ -27,7 +27,7 @@ def model_for(settled: Settled) -> Model:
     device = pick_device(recipe.device)
     with seeded(f"{recipe.seed}/heads", torch.device("cpu")):
         model = build_model(
-            find_checkpoint(recipe.encoder),
+            settled.start.folder if settled.start else find_checkpoint(recipe.encoder),
             settled.specs,
             pooling=recipe.pooling,
             normalise=recipe.normalise,
@@ -35,7 +35,13 @@ def model_for(settled: Settled) -> Model:
             shared_layer=recipe.model_dump(mode="json")["shared_layer"],
             precision=recipe.precision,
         )
+    if settled.start:
+        load_heads(model, settled.start.folder, [name for name in settled.specs if name in settled.start.tasks])
+        for name in (*settled.start.kept, *recipe.freeze):
+            model.heads[name].requires_grad_(False)
     model.encoder.requires_grad_(recipe.train_encoder)
+    if settled.start and model.shared_layer is not None:
+        model.shared_layer.requires_grad_(recipe.train_encoder)  # the kept heads stand behind it
     return model.to(device)
 
 
@@ -70,7 +76,7 @@ class Trainer:
             for name, task in settled.tasks.items()
         }
         self.tokens: dict[str, dict[str, TokenTable]] = {
-            name: tokenize_views(self.model.text.tokenizer, task.train.texts, task.spec.views, task.spec.max_length)
+            name: tokenize_views(self.model.text.tokenizer, task.train.texts, task.views, task.spec.max_length)
             for name, task in settled.tasks.items()
         }
         self.plan = plan_for(settled, self.tokens)
@@ -115,18 +121,19 @@ class Trainer:
         watcher.begin("encoding the training texts once", inputs)
         for name, task in self.settled.tasks.items():
             self.stored[name] = embed_views(
-                self.model, task.train.texts, task.spec.views, task.spec.max_length, progress=watcher.advance
+                self.model, task.train.texts, task.views, task.spec.max_length, progress=watcher.advance
             )
         watcher.end()
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Outputs for a batch, from stored embeddings where there are any."""
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Outputs for a batch, and the embeddings of its views; from stored embeddings where there are any."""
         if batch.task not in self.stored:
-            outputs: Tensor = self.model(batch)
-            return outputs
-        stored, rows = self.stored[batch.task], list(batch.rows)
-        views = self.model.tasks[batch.task].views
-        return self.model.outputs(batch.task, [stored[view][rows].to(self.model.device) for view in views])
+            views = self.model.views(batch)
+        else:
+            rows = list(batch.rows)
+            views = {view: stored[rows].to(self.model.device) for view, stored in self.stored[batch.task].items()}
+        read = self.model.tasks[batch.task].views
+        return self.model.outputs(batch.task, [views[view] for view in read]), views
 
 
 def plan_for(settled: Settled, tokens: dict[str, dict[str, TokenTable]]) -> Plan:

@@ -1,0 +1,60 @@
+"""`plait init FILE…`"""
+
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("recipe.yaml"), show_default=True, help="The recipe's file."
+)
+@click.option("--encoder", default="minilm", show_default=True, help="What the recipe starts from.")
+@click.option("--force", is_flag=True, help="Write over a recipe that is there.")
+@click.option("--json", "as_json", is_flag=True, help="What was found as JSON.")
+def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_json: bool) -> None:
+    """Look at data files and write a recipe for them.
+
+    FILE is a data file, or a folder of them. Finds the text and label columns, the kind of each task and its splits,
+    and writes a commented recipe that trains as it stands.
+    """
+    from plait.cli.display import console, print_json, print_table
+    from plait.errors import RequestError
+    from plait.training.draft import data_files, draft_recipe, inferred, write_draft
+
+    if out.exists() and not force:
+        raise RequestError(f"{out}: is there already; choose another --out, or --force to write over it")
+    if not out.resolve().parent.is_dir():
+        raise RequestError(f"{out}: its folder does not exist")
+    draft = draft_recipe(data_files(files))
+    bad = write_draft(draft, out, encoder)
+    if as_json:
+        print_json({"recipe": out, "tasks": inferred(draft), "unused": draft.unused, "bad_rows": bad})
+        return
+    screen = console()
+    rows = [
+        (
+            task.name,
+            ", ".join(task.guess.text),
+            ", ".join(task.guess.label) or "–",
+            task.guess.kind + (f" ({len(task.guess.classes)})" if task.guess.classes else ""),
+            f"{task.head}, {task.loss}",
+            ", ".join(f"{count:,} {split}" for split, count in task.rows.items()),
+        )
+        for task in draft.tasks
+    ]
+    print_table(screen, ("task", "text", "label", "kind", "learns by", "rows"), rows)
+    for task in draft.tasks:
+        for note in task.notes:
+            screen.print(f"{task.name}: {note}", soft_wrap=True)
+    for file, why in draft.unused.items():
+        screen.print(f"{file} is not used: {why}", soft_wrap=True)
+    if bad:
+        screen.print(f"{bad:,} rows cannot be used and will be left out (bad_rows: skip); plait check lists them")
+    screen.print(f"\nWrote {out}. Next:", soft_wrap=True)
+    quick = f"plait train {out} --profile quick --out {Path('runs') / out.stem}-quick"
+    for step in (f"plait check {out}", quick, f"plait train {out}"):
+        screen.print(f"  {step}", soft_wrap=True)

@@ -1,0 +1,337 @@
+"""Data files → a commented recipe that trains as it stands."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from plait.data.guess import Guess, guess_task
+from plait.data.profile import SPLIT_WORDS, Profile, profile_file
+from plait.data.read import format_of
+from plait.errors import DataError, PlaitError, RequestError
+from plait.model.files import whole_file
+from plait.recipe.read import read_recipe
+from plait.recipe.schema import Source
+from plait.training.settle import settle
+from plait.training.tables import TABLES
+from plait.training.task_data import DEFAULT_HEADS, DEFAULT_LOSSES
+
+__all__ = ["Draft", "DraftTask", "data_files", "draft_recipe", "inferred", "write_draft"]
+
+NOISE = ("ids", "id", "student", "data", "dataset", "labelled", "labeled", "full", "all", "raw")  # no names of tasks
+EVEN = 4  # tasks of which none has this many times the rows of another are trained together
+SMALL = 3000  # rows in all; fewer are gone through more often
+LIMIT = 512  # tokens; the data is tried without the encoder
+LONG = 150  # words in the mean text; longer ones are likely to be cut
+
+
+@dataclass(frozen=True)
+class DraftTask:
+    """One task as it was guessed."""
+
+    name: str
+    guess: Guess
+    splits: dict[str, list[Source] | float]  # files, or a share of the training data
+    rows: dict[str, int]
+    notes: list[str]
+
+    @property
+    def head(self) -> str:
+        """The head that it gets."""
+        return DEFAULT_HEADS[self.guess.kind][len(self.guess.text) - 1]
+
+    @property
+    def loss(self) -> str:
+        """The loss that it gets."""
+        return DEFAULT_LOSSES[self.guess.kind]
+
+    @property
+    def metric(self) -> str | None:
+        """A metric that does not praise a model for the commonest class, where one is far commoner."""
+        if not self.guess.uneven:
+            return None
+        return {"classes": "macro_f1", "yes_no": "f1"}.get(self.guess.kind)
+
+    @property
+    def weight(self) -> float | None:
+        """What brings a squared error on a wide range down to the size of the other losses."""
+        if self.guess.range is None or self.guess.range[1] <= 1:
+            return None
+        return float(f"{5 / self.guess.range[1] ** 2:.1g}")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The tasks that were found, and the files that are for none."""
+
+    tasks: list[DraftTask]
+    unused: dict[str, str] = field(default_factory=dict)  # file → why
+
+    @property
+    def schedule(self) -> str:
+        """Tasks of like size together; else each as often as the root of its size."""
+        sizes = [task.rows["train"] for task in self.tasks]
+        return "together" if max(sizes) <= EVEN * min(sizes) else "{name: sampled, by: temperature}"
+
+
+def data_files(places: Sequence[Path]) -> list[Path]:
+    """The files given, and those that lie in the folders given."""
+    mistakes: list[str] = []
+    files: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            inside = sorted(path for path in place.iterdir() if path.is_file() and format_of(path))
+            mistakes += [] if inside else [f"{place}: has no data files; give .csv, .tsv, .jsonl or .parquet files"]
+            files += inside
+        elif place.is_file():
+            files.append(place)
+        else:
+            mistakes.append(f"{place}: no such file or folder")
+    if mistakes:
+        raise RequestError(*mistakes)
+    return list(dict.fromkeys(files))
+
+
+def draft_recipe(files: Sequence[Path]) -> Draft:
+    """Look at the files and put those of one task together; raises where none is for training."""
+    unused: dict[str, str] = {}
+    groups: dict[str, list[tuple[str | None, Profile, Guess]]] = {}
+    mistakes: list[str] = []
+    for path in files:
+        try:
+            profile = profile_file(Source(file=str(path)))
+        except DataError as error:
+            mistakes += error.mistakes
+            continue
+        guess = guess_task(profile)
+        if isinstance(guess, str):
+            unused[str(path)] = guess
+        else:
+            split, name = split_and_name(path, guess)
+            groups.setdefault(name, []).append((split, profile, guess))
+    if mistakes:
+        raise DataError(*mistakes)
+    tasks = [task for name, group in groups.items() for task in draft_tasks(name, group)]
+    if not tasks:
+        raise DataError(*(f"{file}: {why}" for file, why in unused.items()), "no file is one to train on")
+    return Draft(distinct_names(tasks), unused)
+
+
+def split_and_name(path: Path, guess: Guess) -> tuple[str | None, str]:
+    """The split that a file's name tells of, and the task's name that is left of it."""
+    stem = path.name.lower().removesuffix(".gz").rsplit(".", 1)[0]
+    words = [word for word in re.split(r"[\W_]+", stem) if word]
+    found = [split for word in words for split, names in SPLIT_WORDS.items() if word in names]
+    noise = {*NOISE, *(name for names in SPLIT_WORDS.values() for name in names)}
+    left = [word for word in words if word not in noise]
+    name = "_".join(left) or (guess.label[0] if guess.label else path.resolve().parent.name)
+    return (found[0] if found else None), re.sub(r"\W+", "_", name).strip("_").lower() or "task"
+
+
+def draft_tasks(name: str, group: Sequence[tuple[str | None, Profile, Guess]]) -> list[DraftTask]:
+    """The task of files with one name; two where they are not read alike."""
+    ways: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[str | None, Profile, Guess]]] = {}
+    for split, profile, guess in group:
+        ways.setdefault((guess.text, guess.label), []).append((split, profile, guess))
+    return [draft_task(name, alike) for alike in ways.values()]
+
+
+def draft_task(name: str, files: Sequence[tuple[str | None, Profile, Guess]]) -> DraftTask:
+    """One task and the files of its splits."""
+    notes: list[str] = []
+    splits: dict[str, list[Source] | float] = {}
+    rows: dict[str, int] = {}
+    ordered = sorted(files, key=lambda file: ("train", None, "dev", "test").index(file[0]))
+    has_train = any(split in ("train", None) for split, _, _ in ordered)
+    guess = ordered[0][2]
+    for place, (split, profile, _) in enumerate(ordered):
+        as_split = split or "train"
+        if not has_train and place == 0:
+            as_split = "train"
+            notes.append(f"no training file among those given: {Path(profile.source.file).name} is trained on")
+        for part, source, count in parts_of(profile, as_split):
+            kept = splits.setdefault(part, [])
+            assert isinstance(kept, list), "shares come below"
+            kept.append(source)
+            rows[part] = rows.get(part, 0) + count
+    if "train" not in splits:
+        first = next(iter(splits))
+        splits["train"], rows["train"] = splits.pop(first), rows.pop(first)
+    if "dev" not in splits:
+        share = 0.1 if rows["train"] >= 5000 else 0.2
+        splits["dev"] = share
+        notes.append(f"no dev data: {share:.0%} of train is split off, no text on both sides; dev: FILE changes it")
+    return DraftTask(name, guess, splits, rows, [*guess.notes, *notes])
+
+
+def parts_of(profile: Profile, outer: str) -> list[tuple[str, Source, int]]:
+    """The splits that a column of one file tells apart, if it has one; a file named dev or test stays one."""
+    column = profile.split_column()
+    if column is None or outer != "train":
+        return [(outer, profile.source, profile.rows)]
+    parts = []
+    for value in dict.fromkeys(column.values):
+        split = next(split for split, words in SPLIT_WORDS.items() if value.strip().lower() in words)
+        source = profile.source.model_copy(update={"where": {column.name: value.strip()}})
+        parts.append((split, source, column.values.count(value)))
+    return parts
+
+
+def distinct_names(tasks: Sequence[DraftTask]) -> list[DraftTask]:
+    """Tasks with a name each: those of one name get their label's beside it, then a number."""
+    names = [task.name for task in tasks]
+    taken: set[str] = set()
+    renamed = []
+    for task in tasks:
+        name = task.name if names.count(task.name) == 1 else "_".join([task.name, *task.guess.label[:1]])
+        while name in taken or name in ("mean", "longest", "shortest"):
+            name += "_2"
+        taken.add(name)
+        renamed.append(replace(task, name=name))
+    return renamed
+
+
+def write_draft(draft: Draft, target: Path, encoder: str) -> int:
+    """Write the recipe, tried on its data; how many rows it leaves out. What is left to mend is raised at the end."""
+    bad = 0
+    mistakes: tuple[str, ...] = ()
+    with whole_file(target) as aside:
+        aside.write_text("\n".join(recipe_lines(draft, target, encoder)) + "\n", encoding="utf-8")
+        try:
+            recipe = read_recipe(aside, TABLES, assignments=["bad_rows=skip"])
+            bad = sum(map(len, settle(recipe, LIMIT).bad.values()))
+        except PlaitError as error:
+            mistakes = tuple(mistake.replace(str(aside), str(target)) for mistake in error.mistakes)
+        if bad:
+            aside.write_text("\n".join(recipe_lines(draft, target, encoder, bad)) + "\n", encoding="utf-8")
+    if mistakes:
+        raise DataError(f"{target}: is written, and cannot train before this is mended:", *mistakes)
+    return bad
+
+
+def recipe_lines(draft: Draft, target: Path, encoder: str, bad_rows: int = 0) -> list[str]:
+    """The recipe as text, with a comment wherever a choice was made."""
+    rows = sum(task.rows["train"] for task in draft.tasks)
+    out = Path("runs") / target.stem
+    lines = [
+        f"# plait train {target} --out {out}",
+        f"# For a first look in a few minutes: plait train {target} --profile quick --out {out}-quick",
+        f"encoder: {encoder}",
+        "tasks:",
+    ]
+    for task in draft.tasks:
+        lines += task_lines(task, target.resolve().parent)
+    schedule = "tasks of like size, one batch of each in every step"
+    if draft.schedule != "together":
+        schedule = "tasks of unlike size: larger ones come more often, but not by as much as they are larger"
+    lines += [
+        f"schedule: {draft.schedule}{'':4}# {schedule}",
+        f"epochs: {5 if rows < SMALL else 3}",
+        f"batch_size: {16 if rows < SMALL else 32}",
+        "lr: 1e-4",
+        "head_lr: 1e-3                       # the heads are new, the encoder is not",
+    ]
+    if bad_rows:
+        lines.append(f"bad_rows: skip                      # {bad_rows:,} rows cannot be used; stop lists them instead")
+    lines += [
+        "seed: 11711",
+        "profiles:",
+        "  quick: {rows: 500, dev_rows: 200, epochs: 2, batch_size: 16}",
+    ]
+    for file, why in draft.unused.items():
+        lines.append(f"# {Path(file).name} is not used: {why}")
+    return lines
+
+
+def task_lines(task: DraftTask, folder: Path) -> list[str]:
+    """One task, with what was guessed as comments."""
+    guess = task.guess
+    lines = [f"  {task.name}:{'':4}# {task.rows['train']:,} rows"]
+    lines += [f"    # {note}" for note in task.notes]
+    for split in ("train", "dev", "test"):
+        if split in task.splits:
+            lines.append(f"    {split}: {source_text(task.splits[split], folder)}")
+    lines.append(f"    text: {list_text(guess.text)}")
+    if guess.label:
+        lines.append(f"    label: {label_text(guess)}")
+    lines.append(f"    head: {task.head}")
+    lines.append(f"    loss: {task.loss}")
+    if task.metric:
+        lines.append(f"    metric: {task.metric}{'':4}# some classes are rare; accuracy would hide them")
+        lines.append("    # class_weights: balanced        # makes rare classes count as much as common ones")
+    if task.weight and task.weight != 1:
+        lines.append(f"    weight: {task.weight:g}{'':4}# a squared error is large on this range")
+    if guess.words > LONG:
+        lines.append("    # max_length: 128                # texts are long; a smaller limit is faster and reads less")
+    for other in guess.others:
+        lines.append(f"    # Another task of the same file: this one under another name, with label: {quoted(other)}")
+    return lines
+
+
+def source_text(sources: list[Source] | float, folder: Path) -> str:
+    """The files of a split, relative to the recipe's folder."""
+    if isinstance(sources, float):
+        return f"{sources:g}"
+    texts = []
+    for source in sources:
+        path = Path(source.file).resolve()
+        near = os.path.relpath(path, folder)
+        file = quoted(str(path) if near.startswith("../../..") else near)
+        where = ", ".join(f"{quoted(column)}: {quoted(value)}" for column, value in source.where.items())
+        texts.append(f"{{file: {file}, where: {{{where}}}}}" if where else file)
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def label_text(guess: Guess) -> str:
+    """The label with its classes or its range."""
+    column = list_text(guess.label)
+    if guess.kind == "score" and guess.range:
+        return f"{{column: {column}, range: [{guess.range[0]:g}, {guess.range[1]:g}]}}"
+    if guess.kind == "several":
+        separator = f", separator: {quoted(guess.separator)}" if guess.separator else ""
+        return f"{{column: {column}, kind: several{separator}}}"
+    if guess.kind == "classes" and len(guess.classes) <= 12:
+        classes = ", ".join(f"{quoted(word)}: {quoted(word)}" for word in guess.classes)
+        return f"{{column: {column}, classes: {{{classes}}}}}    # as the data has it: as it is shown"
+    return f"{{column: {column}, kind: {guess.kind}}}"
+
+
+def list_text(names: Sequence[str]) -> str:
+    """One name, or several in brackets."""
+    return quoted(names[0]) if len(names) == 1 else f"[{', '.join(map(quoted, names))}]"
+
+
+PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")
+WORDS_OF_YAML = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+
+
+def quoted(word: str | None) -> str:
+    """A word as YAML reads it back."""
+    text = word or ""
+    if (PLAIN.fullmatch(text) and text.lower() not in WORDS_OF_YAML) or re.fullmatch(r"-?\d+", text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def inferred(draft: Draft) -> list[Mapping[str, object]]:
+    """What was found, for machines."""
+    return [
+        {
+            "task": task.name,
+            "text": list(task.guess.text),
+            "label": list(task.guess.label),
+            "kind": task.guess.kind,
+            "classes": list(task.guess.classes),
+            "range": task.guess.range and list(task.guess.range),
+            "rows": task.rows,
+            "splits": {
+                split: given if isinstance(given, float) else [source.model_dump() for source in given]
+                for split, given in task.splits.items()
+            },
+            "head": task.head,
+            "loss": task.loss,
+            "notes": task.notes,
+        }
+        for task in draft.tasks
+    ]

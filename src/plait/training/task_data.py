@@ -1,0 +1,210 @@
+"""One task of a run: its files read, its labels understood, everything decided that the recipe left open."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from plait.data.batch import views_of
+from plait.data.examples import Examples, examples_from, in_order
+from plait.data.labels import Kind, Labels, guess_kind, labels_from
+from plait.data.read import BadRow, Rows, row_mistakes
+from plait.data.splits import SPLITS, fewer_rows, read_splits
+from plait.errors import DataError, RecipeError
+from plait.evaluation.metrics import METRICS
+from plait.heads import HEADS
+from plait.losses import LOSSES
+from plait.model.tasks import TaskSpec
+from plait.recipe.options import complete_options
+from plait.recipe.schema import Choice, Label, LossChoice, Recipe, Task
+from plait.training.checks import check_known, check_settled, unseen_labels
+
+__all__ = ["DEFAULT_HEADS", "DEFAULT_LOSSES", "TaskData", "settle_task"]
+
+# What a task gets when it names no head and no loss: by kind of label, for one text and for two.
+DEFAULT_HEADS = {
+    "classes": ("linear", "joined"),
+    "several": ("linear", "joined"),
+    "yes_no": ("linear", "difference_product"),
+    "score": ("linear", "cosine"),
+    "triplets": ("", "", "nearer"),
+}
+DEFAULT_LOSSES = {
+    "classes": "cross_entropy",
+    "several": "binary_cross_entropy",
+    "yes_no": "binary_cross_entropy",
+    "score": "mse",
+    "triplets": "simcse_supervised",
+}
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """One task of a run: what the model knows of it, and its examples by split."""
+
+    spec: TaskSpec
+    settings: Task  # complete
+    splits: dict[str, Examples]
+    class_weights: np.ndarray | None
+    bad: list[BadRow]  # left out
+
+    @property
+    def train(self) -> Examples:
+        """The examples that it learns from."""
+        return self.splits["train"]
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The inputs of the encoder that its head and its losses need in training."""
+        losses = [LOSSES[loss.name].reads for loss in self.settings.loss or ()]
+        return views_of([self.spec.reads, *(reads for reads in losses if reads)])
+
+
+def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = None) -> TaskData:
+    """One task, its data read; `known` is the task of that name in a model that the run starts from."""
+    task = recipe.tasks[name]
+    try:
+        rows = read_splits(task, f"{recipe.seed}/{name}")
+    except DataError as error:
+        start = recipe.where("tasks", name)
+        keys = tuple(f"{split}: " for split in SPLITS)  # a file may be called test.csv
+        raise DataError(*(start + m if m.startswith(keys) else m for m in error.mistakes)) from None
+    if not len(rows["train"]) and not rows["train"].bad:
+        raise DataError(f"{recipe.where('tasks', name, 'train')}the training data has no rows")
+    try:
+        labels = decide_labels(task, rows["train"], known)
+    except DataError as error:
+        bad = [row for part in rows.values() for row in part.bad]
+        raise DataError(*row_mistakes(bad), recipe.where("tasks", name, "label") + str(error)) from None
+    settled = complete_task(task, labels, recipe, known)
+    mistakes = list(check_settled(recipe, name, settled, labels))
+    splits, bad = all_examples(task, rows, labels)
+    if recipe.bad_rows == "stop":
+        mistakes += row_mistakes(bad)
+    sound = not bad or recipe.bad_rows == "skip"
+    for split in SPLITS:
+        if task.sources(split) and not len(splits[split]) and sound:
+            mistakes.append(f"{recipe.where('tasks', name, split)}the data has no rows that can be used")
+    splits = {split: part for split, part in splits.items() if len(part)}
+    mistakes += unseen_labels(recipe, name, labels, splits) if sound else []
+    if settled.metric == "roc_auc" and "dev" in splits and len(np.unique(splits["dev"].labels)) < 2:
+        mistakes.append(f"{recipe.where('tasks', name, 'metric')}roc_auc needs two classes in dev, which has one")
+    if mistakes:
+        raise RecipeError(*mistakes)
+    splits = {split: fewer_rows(part, settled, split, f"{recipe.seed}/{name}") for split, part in splits.items()}
+    spec = spec_of(name, settled, labels, limit)
+    if known and (conflict := check_known(recipe, name, spec, known)):
+        raise RecipeError(conflict)
+    return TaskData(spec, settled, splits, weigh_classes(settled, labels, splits["train"].labels), bad)
+
+
+def spec_of(name: str, task: Task, labels: Labels, limit: int) -> TaskSpec:
+    """What a model knows of a complete task."""
+    assert task.head is not None and task.loss is not None and task.metric is not None
+    return TaskSpec(
+        name=name,
+        text=task.text,
+        label=task.label_columns,
+        quoting=task.quoting,
+        labels=labels,
+        head=task.head.name,
+        head_options=task.head.options,
+        link=LOSSES[task.loss[0].name].links[labels.kind],
+        metric=task.metric,
+        threshold=0.5,
+        max_length=task.max_length or limit,
+    )
+
+
+def all_examples(task: Task, rows: dict[str, Rows], labels: Labels) -> tuple[dict[str, Examples], list[BadRow]]:
+    """The examples of every split, and every row that is none."""
+    splits: dict[str, Examples] = {}
+    bad: list[BadRow] = []
+    for split, part in rows.items():
+        splits[split], found = examples_from(part, task.text, task.label_columns, labels)
+        bad += found
+    return splits, in_order(bad)
+
+
+def decide_labels(task: Task, train: Rows, known: TaskSpec | None) -> Labels:
+    """What the labels mean: as the recipe says, as the model knows them, or as the training data has them."""
+    given = task.label
+    columns = {column: train.columns[column] for column in task.label_columns}
+    silent = given is None or given == Label(column=given.column)
+    if known and silent and len(known.label) == len(columns):
+        return known.labels
+    kind = decide_kind(task, train)
+    if given is None:
+        return labels_from(columns, kind)
+    return labels_from(
+        columns,
+        kind,
+        classes=given.classes,
+        range=given.range,
+        positive=given.positive,
+        separator=given.separator,
+    )
+
+
+def decide_kind(task: Task, train: Rows) -> Kind:
+    """What kind of label this is: as the recipe says, as its losses need, or as the values look."""
+    label = task.label
+    if label is None:
+        return "triplets"
+    if label.kind is not None:
+        return label.kind
+    if len(label.column) > 1 or label.separator is not None:
+        return "several"
+    given = {"classes": label.classes, "score": label.range, "yes_no": label.positive}
+    for kind, value in given.items():
+        if value is not None:
+            return kind  # type: ignore[return-value]  # the keys are the kinds
+    looks = guess_kind(train.columns[label.column[0]], pair=len(task.text) == 2)
+    if task.loss is None:
+        return looks
+    if any(loss.options.get("threshold") is not None for loss in task.loss):
+        return "score"
+    kinds = [kind for kind in LOSSES[task.loss[0].name].links if all(kind in LOSSES[x.name].links for x in task.loss)]
+    return looks if looks in kinds or not kinds else kinds[0]  # type: ignore[return-value]
+
+
+def complete_task(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec | None = None) -> Task:
+    """The task with nothing left out."""
+    default = DEFAULT_HEADS[labels.kind][len(task.text) - 1]
+    if recipe.shared_layer and not HEADS[default].after_shared_layer and len(task.text) == 2:
+        default = "difference_product"
+    chosen = Choice(name=known.head, options=known.head_options) if known else Choice(name=default)
+    head = task.head or chosen
+    losses = task.loss or (LossChoice(name=DEFAULT_LOSSES[labels.kind]),)
+    words = dict(zip(labels.classes, labels.names, strict=True))
+    return task.model_copy(
+        update={
+            "head": head.model_copy(update={"options": complete_options(HEADS[head.name], head.options)[0]}),
+            "loss": tuple(
+                loss.model_copy(update={"options": complete_options(LOSSES[loss.name].function, loss.options)[0]})
+                for loss in losses
+            ),
+            "metric": task.metric or next(iter(METRICS[labels.kind])),
+            "batch_size": task.batch_size or recipe.batch_size,
+            "rows": task.rows or recipe.rows,
+            "dev_rows": task.dev_rows or recipe.dev_rows,
+            "label": task.label
+            and Label(
+                column=task.label.column,
+                kind=labels.kind,  # type: ignore[arg-type]  # triplets have no label
+                classes=words if labels.kind in ("classes", "several") else None,
+                range=(labels.low, labels.high) if labels.kind == "score" else None,
+                positive=task.label.positive,
+                separator=labels.separator,
+            ),
+        }
+    )
+
+
+def weigh_classes(task: Task, labels: Labels, encoded: np.ndarray) -> np.ndarray | None:
+    """A weight for each class: as given, or so that every class counts alike."""
+    if task.class_weights is None:
+        return None
+    if isinstance(task.class_weights, dict):
+        return np.array([task.class_weights[word] for word in labels.classes], dtype=np.float32)
+    counts = np.bincount(encoded, minlength=len(labels.classes))
+    return (len(encoded) / (len(counts) * np.maximum(counts, 1))).astype(np.float32)

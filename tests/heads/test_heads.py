@@ -375,3 +375,80 @@ def test_shared_tanh_drops_its_outputs_in_training_only():
 def test_shared_tanh_has_no_dropout_unless_told():
     layer, (x_SD,) = SHARED_LAYERS["tanh"](6), draw(11, 1)
     assert torch.equal(layer.train()(x_SD), layer.eval()(x_SD))
+
+
+# joined_difference
+
+
+def test_joined_difference_by_hand():
+    head = make("joined_difference")
+    fill(head.forwards, [[1.0, 2.0]], [0.5])  # 1·1 + 2·2 + 0.5 = 5.5
+    fill(head.backwards, [[3.0, 0.0]], [0.0])  # 3·2 = 6
+    fill(head.between, [[1.0, 1.0]], [-1.0])  # (1 − 2) + (2 − 0) − 1 = 0
+    fill(head.final, [[1.0, -1.0, 10.0]], [2.0])
+    assert head(row(1.0, 2.0), row(2.0, 0.0)).tolist() == [[1.5]]
+
+
+def test_joined_difference_puts_tanh_before_the_final_layer_and_not_after_it():
+    plain, bent = make("joined_difference"), make("joined_difference", activation="tanh")
+    for head in (plain, bent):
+        fill(head.forwards, [[1.0, 2.0]], [0.5])
+        fill(head.backwards, [[3.0, 0.0]], [0.0])
+        fill(head.between, [[1.0, 1.0]], [-1.0])
+        fill(head.final, [[1.0, -1.0, 10.0]], [2.0])
+    expected = math.tanh(5.5) - math.tanh(6.0) + 10 * math.tanh(0.0) + 2.0
+    assert bent(row(1.0, 2.0), row(2.0, 0.0)).item() == pytest.approx(expected, abs=1e-6)
+    assert plain(row(1.0, 2.0), row(2.0, 0.0)).item() == 1.5
+
+
+def test_joined_difference_without_its_third_part_is_joined_both():
+    whole, part = make("joined_difference", width=6, outputs=3), make("joined_both", width=6, outputs=3)
+    for layer in ("forwards", "backwards"):
+        getattr(whole, layer).load_state_dict(getattr(part, layer).state_dict())
+    fill(whole.between, torch.zeros(3, 6).tolist(), [0.0] * 3)
+    weight_C9 = torch.cat([part.final.weight.detach(), torch.ones(3, 3)], dim=1)
+    fill(whole.final, weight_C9.tolist(), part.final.bias.tolist())
+    views = draw(5, 2)
+    torch.testing.assert_close(whole(*views), part(*views), atol=1e-6, rtol=1e-6)  # the same sums
+
+
+# dot
+
+
+def test_dot_by_hand():
+    head = make("dot", rank=2)
+    fill(head.project, [[1.0, 0.0], [0.0, 2.0]], [0.0, 1.0])
+    # P(1, 2) = (1, 5), P(3, −1) = (3, −1): 3 − 5 = −2
+    assert head(row(1.0, 2.0), row(3.0, -1.0)).tolist() == [[-2.0]]
+    assert make("dot", rank=2, activation="relu", scale=3.0).scale == 3.0
+
+
+def test_dot_of_unit_vectors_with_relu_lies_between_0_and_the_top():
+    head = make("dot", width=6, rank=4, normalise=True, activation="relu", top=5.0)
+    for seed in SEEDS:
+        outputs_B1 = head(*draw(seed, 2))
+        assert (outputs_B1 >= 0).all() and (outputs_B1 <= 5 + 1e-5).all()
+    same = draw(0, 1)[0]
+    torch.testing.assert_close(head(same, same), torch.full((4, 1), 5.0), atol=1e-5, rtol=1e-5)  # cos = 1
+
+
+def test_dot_without_unit_vectors_keeps_its_scale_at_1():
+    assert make("dot", top=5.0).scale == 1.0 and make("dot", top=5.0, normalise=True).scale == 5.0
+
+
+def test_dot_does_not_care_for_the_order():
+    head = make("dot", width=6, rank=4)
+    for seed in SEEDS:
+        u_BD, v_BD = draw(seed, 2)
+        assert torch.equal(head(u_BD, v_BD), head(v_BD, u_BD))
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_the_output_layer_of_a_head_gives_its_outputs(name):
+    head = make(name, width=6, outputs=1)
+    if head.output_layer is None:
+        return
+    layer = head.get_submodule(head.output_layer)
+    nn.init.zeros_(layer.weight)
+    nn.init.constant_(layer.bias, 2.5)
+    assert head(*draw(6, views_of(name))).tolist() == [[2.5]] * 4

@@ -5,7 +5,16 @@ from collections.abc import Mapping
 from torch import nn
 
 from plait.heads.head import Head, Size
-from plait.heads.pair import Concat, Cosine, Difference, DifferenceProduct, Joined, JoinedBoth
+from plait.heads.pair import (
+    Concat,
+    Cosine,
+    Difference,
+    DifferenceProduct,
+    Dot,
+    Joined,
+    JoinedBoth,
+    JoinedDifference,
+)
 from plait.heads.shared import SharedTanh
 from plait.heads.single import Linear
 from plait.heads.triple import Nearer
@@ -17,9 +26,11 @@ HEADS: Mapping[str, type[Head]] = {
     "concat": Concat,
     "joined": Joined,
     "joined_both": JoinedBoth,
+    "joined_difference": JoinedDifference,
     "difference": Difference,
     "difference_product": DifferenceProduct,
     "cosine": Cosine,
+    "dot": Dot,
     "nearer": Nearer,
 }
 

@@ -19,11 +19,9 @@ class Size:
 
 
 class Head(nn.Module):
-    """A small module, built from a Size; its forward takes one embedding (B, D) a view and gives (B, outputs).
-
-    If it has linear layers, the last one gives the outputs.
-    """
+    """A small module, built from a Size; its forward takes one embedding (B, D) a view and gives (B, outputs)."""
 
     reads: ClassVar[str]  # single, apart, joined, joined_both or triple
     kinds: ClassVar[tuple[str, ...]] = ("classes", "several", "yes_no", "score")  # labels that it can predict
     after_shared_layer: ClassVar[bool] = True  # whether it may stand behind the model's shared layer
+    output_layer: ClassVar[str | None] = None  # the linear layer whose result is the output, if there is one

@@ -3,7 +3,8 @@
 B batch, D width, C outputs.
 """
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,13 +13,17 @@ from torch import Tensor, nn
 
 from plait.heads.head import Head, Size
 
-__all__ = ["Concat", "Cosine", "Difference", "DifferenceProduct", "Joined", "JoinedBoth"]
+__all__ = ["Concat", "Cosine", "Difference", "DifferenceProduct", "Dot", "Joined", "JoinedBoth", "JoinedDifference"]
+
+Activation = Literal["none", "relu", "tanh"]
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {"none": lambda x: x, "relu": F.relu, "tanh": torch.tanh}
 
 
 class Concat(Head):
     """linear([u; v]) (robust-embeddings VM, minbert-downstream BM)."""
 
     reads = "apart"
+    output_layer = "linear"
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -35,6 +40,7 @@ class Difference(Head):
     """linear(dropout(u − v)) (best-of-bert, baseline)."""
 
     reads = "apart"
+    output_layer = "linear"
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -51,6 +57,7 @@ class DifferenceProduct(Head):
     """[|u − v|; u∗v] → dropout → linear to hidden → ReLU → linear (best-of-bert §4.5)."""
 
     reads = "apart"
+    output_layer = "outer"
 
     def __init__(self, size: Size, *, hidden: Annotated[int, Gt(0)] | None = None) -> None:
         super().__init__()
@@ -87,6 +94,7 @@ class Joined(Head):
     """linear(J(a, b)): both sentences in one input (robust-embeddings §6.1)."""
 
     reads = "joined"
+    output_layer = "linear"
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -103,6 +111,7 @@ class JoinedBoth(Head):
     """PH: linear([linear₁(J(a, b)); linear₂(J(b, a))]) (robust-embeddings exp02-08)."""
 
     reads = "joined_both"
+    output_layer = "final"
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -117,3 +126,68 @@ class JoinedBoth(Head):
         second_BC = self.backwards(self.dropout(swapped_BD))
         outputs_BC: Tensor = self.final(torch.cat([first_BC, second_BC], dim=-1))
         return outputs_BC
+
+
+class JoinedDifference(Head):
+    """DPH: linear([f(linear₁(J(a, b))); f(linear₂(J(b, a))); f(linear₃(J(a, b) − J(b, a)))]).
+
+    f is the activation: none in robust-embeddings exp09, tanh (DPHA) in exp10-15.
+    """
+
+    reads = "joined_both"
+    output_layer = "final"
+
+    def __init__(self, size: Size, *, activation: Activation = "none") -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = nn.Dropout(size.dropout)
+        self.forwards = nn.Linear(size.width, size.outputs)
+        self.backwards = nn.Linear(size.width, size.outputs)
+        self.between = nn.Linear(size.width, size.outputs)
+        self.final = nn.Linear(3 * size.outputs, size.outputs)
+
+    def forward(self, joined_BD: Tensor, swapped_BD: Tensor) -> Tensor:
+        """The embeddings (B, D) of the sentences joined in both orders → outputs (B, C)."""
+        parts_BC = [
+            self.forwards(self.dropout(joined_BD)),
+            self.backwards(self.dropout(swapped_BD)),
+            self.between(self.dropout(joined_BD - swapped_BD)),
+        ]
+        outputs_BC: Tensor = self.final(torch.cat([self.activation(part_BC) for part_BC in parts_BC], dim=-1))
+        return outputs_BC
+
+
+class Dot(Head):
+    """scale × f(Pu · Pv): both embeddings projected to `rank` dimensions (minbert-downstream §3.4).
+
+    With `normalise: true, activation: relu` the similarity lies in [0, 1], and the scale is the top of the range
+    (DPS-MSE, §3.7); otherwise it is 1 unless given.
+    """
+
+    reads = "apart"
+    kinds = ("yes_no", "score")
+    after_shared_layer = False
+
+    def __init__(
+        self,
+        size: Size,
+        *,
+        rank: Annotated[int, Gt(0)] = 128,
+        normalise: bool = False,
+        activation: Activation = "none",
+        scale: float | None = None,
+    ) -> None:
+        super().__init__()
+        top = size.top if normalise and size.top > 0 else 1.0
+        self.scale = top if scale is None else scale
+        self.normalise = normalise
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = nn.Dropout(size.dropout)
+        self.project = nn.Linear(size.width, rank)
+
+    def forward(self, u_BD: Tensor, v_BD: Tensor) -> Tensor:
+        """Two embeddings (B, D) → an output (B, 1); without dropout equal for (u, v) and (v, u)."""
+        u_BR, v_BR = self.project(self.dropout(u_BD)), self.project(self.dropout(v_BD))
+        if self.normalise:
+            u_BR, v_BR = F.normalize(u_BR, dim=-1), F.normalize(v_BR, dim=-1)
+        return self.scale * self.activation((u_BR * v_BR).sum(dim=-1, keepdim=True))

@@ -14,6 +14,7 @@ class Linear(Head):
     """Dropout, then one linear layer to the outputs."""
 
     reads = "single"
+    output_layer = "linear"
 
     def __init__(self, size: Size) -> None:
         super().__init__()

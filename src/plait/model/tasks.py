@@ -44,9 +44,8 @@ def build_head(spec: TaskSpec, width: int, dropout: float) -> nn.Module:
     """A new head for a task; one that gives scores begins in the middle of their range, not at 0."""
     top = spec.labels.high if spec.labels.kind == "score" else 1.0
     head = HEADS[spec.head](Size(width, spec.labels.outputs, top, dropout), **spec.head_options)
-    layers = [module for module in head.modules() if isinstance(module, nn.Linear)]
-    if layers and spec.link == "identity":
-        nn.init.constant_(layers[-1].bias, (spec.labels.low + spec.labels.high) / 2)
+    if head.output_layer and spec.link == "identity":
+        nn.init.constant_(head.get_submodule(head.output_layer).bias, (spec.labels.low + spec.labels.high) / 2)  # type: ignore[arg-type]
     return head
 
 

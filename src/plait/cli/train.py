@@ -43,6 +43,7 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
     default=True,
     help="Measure first what a result must beat.",
 )
+@click.option("--single-task", is_flag=True, help="Train each task alone as well, under the same settings.")
 @click.option("--json", "as_json", is_flag=True, help="Events and the result as JSON lines.")
 def command(
     recipe: str | None,
@@ -52,6 +53,7 @@ def command(
     profile: str | None,
     resume: Path | None,
     baselines: bool,
+    single_task: bool,
     as_json: bool,
 ) -> None:
     """Train a recipe, or go on with a run.
@@ -62,6 +64,8 @@ def command(
         raise click.UsageError("give a RECIPE, or --resume RUN")
     if resume and out:
         raise click.UsageError("--resume goes on in the run's own directory; drop --out")
+    if resume and single_task:
+        raise click.UsageError("a run goes on as it began; drop --single-task")
     result = run_recipe(
         recipe,
         out=out,
@@ -70,6 +74,7 @@ def command(
         profile=profile,
         resume=resume,
         baselines=baselines,
+        single_task=single_task,
         as_json=as_json,
     )
     show(result, as_json)
@@ -84,6 +89,7 @@ def run_recipe(
     profile: str | None = None,
     resume: Path | None = None,
     baselines: bool = True,
+    single_task: bool = False,
     as_json: bool = False,
 ) -> "Result":
     """Train or resume with progress; a signal ends the program after a checkpoint."""
@@ -97,7 +103,7 @@ def run_recipe(
         begin = partial(loop.resume, resume, recipe=recipe)
     else:
         assert recipe is not None, "a run is new or goes on"
-        begin = partial(loop.train, recipe, out, baselines=baselines)
+        begin = partial(loop.train, recipe, out, baselines=baselines, single_task=single_task)
     watcher = watcher_for(as_json)
     with stop_on_signals() as stop:
         try:
@@ -134,5 +140,9 @@ def show(result: "Result", as_json: bool) -> None:
             name: scores for name, scores in result.baselines.get("dev", {}).items() if scores.keys() & part.keys()
         }
         if part:
-            print_scores(out, f"{title} after step {result.best_step:,}", metrics, part, baselines)
+            alone = {"alone": result.alone} if result.alone.keys() & part.keys() else {}
+            print_scores(out, f"{title} after step {result.best_step:,}", metrics, part, {**baselines, **alone})
+    if result.alone:
+        gains = ", ".join(f"{task} {values[task] - score:+.3f}" for task, score in result.alone.items())
+        out.print(f"what training together gains over training alone: {gains}", soft_wrap=True)
     out.print(f"{result.steps:,} steps in {result.seconds:,.0f} s; the best model: {result.model}", soft_wrap=True)

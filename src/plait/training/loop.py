@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import numpy as np
 import torch
 
-from plait.errors import NotFiniteError, RunError
+from plait.errors import NotFiniteError, RecipeError, RunError
 from plait.evaluation.evaluate import Scores, mean_score, score_task
 from plait.model.about import About, portable, read_about
 from plait.model.files import whole_file
@@ -24,6 +24,7 @@ from plait.model.watch import Silent, Watcher
 from plait.recipe.read import read_recipe, recipe_from
 from plait.recipe.schema import Recipe
 from plait.recipe.tree import Tree, plain, set_keys, use_profile
+from plait.training.alone import ALONE, alone_recipe
 from plait.training.baselines import BEFORE, measure_baselines, measure_before
 from plait.training.checkpoint import Position, load_checkpoint, newest_checkpoint, save_checkpoint
 from plait.training.grow import score_kept
@@ -49,6 +50,7 @@ class Result:
     steps: int
     seconds: float  # of training and evaluation, pauses left out
     kept: tuple[str, ...] = ()  # tasks of the model that it grew from, scored and not trained
+    alone: dict[str, float] = field(default_factory=dict)  # task → its metric on dev when it is trained alone
 
 
 class Stopped(Exception):
@@ -63,6 +65,7 @@ def train(
     profile: str | None = None,
     assignments: Sequence[str] = (),
     baselines: bool = True,
+    single_task: bool = False,
     watcher: Watcher | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Result:
@@ -71,7 +74,7 @@ def train(
     The recipe is a YAML file, a bundled name such as "starter", the same keys in a mapping, or a Recipe. In a mapping,
     the train, dev and test of a task may be tables: pandas or polars data frames, or lists of dicts. Its run goes to
     `out`, or to runs/ under the recipe's name. `data` is a folder that its files are looked for in, `assignments` are
-    changes such as "lr=1e-4".
+    changes such as "lr=1e-4". With `single_task`, each task is trained alone as well, under the same settings.
     """
     name = Path(recipe).stem if isinstance(recipe, str | Path) else "recipe"
     run = Run(Path(out or Path("runs") / name))
@@ -79,7 +82,7 @@ def train(
     settled = settle_recipe(as_recipe(run.keep_tables(recipe), data, profile, assignments))
     trainer = Trainer(settled)  # what can be refused is refused before there is a run
     with run.locked():
-        run.create(settled, baselines=baselines)
+        run.create(settled, baselines=baselines, single_task=single_task)
         return work(run, trainer, watcher or Silent(), stop)
 
 
@@ -98,6 +101,7 @@ def resume(
     begun = run.begun()
     if run.result.is_file():
         shutil.rmtree(run.checkpoints, ignore_errors=True)
+    if run.is_finished():
         raise RunError(f"{run.folder}: is finished; its model is {run.best}")
     given = run.given if run.given.is_dir() else None  # tables of the run go where it goes
     settled = settle_recipe(as_recipe(recipe or run.recipe, data or given, profile, assignments))
@@ -129,6 +133,14 @@ def as_recipe(
 
 def work(run: Run, trainer: Trainer, watcher: Watcher, stop: Callable[[], bool]) -> Result:
     """Everything that a run does, from wherever it is; the caller holds its lock."""
+    if not run.result.is_file():
+        train_together(run, trainer, watcher, stop)
+    alone = train_alone(run, trainer.settled, watcher, stop) if run.begun().get("single_task") else {}
+    return result_of(run, trainer.settled, alone)
+
+
+def train_together(run: Run, trainer: Trainer, watcher: Watcher, stop: Callable[[], bool]) -> None:
+    """The run itself, all of its tasks."""
     tell_data(run, trainer.settled, watcher)
     for name, tables in trainer.tokens.items():
         if cut := sum(table.truncated for table in tables.values()):
@@ -144,7 +156,30 @@ def work(run: Run, trainer: Trainer, watcher: Watcher, stop: Callable[[], bool])
     trainer.store_embeddings(watcher)
     with run.metrics.open("a", encoding="utf-8", buffering=1) as metrics:
         Loop(run, trainer, position, metrics, baselines, watcher, stop).go()
-    return finish(run, trainer, position, baselines)
+    finish(run, trainer, position, baselines)
+
+
+def train_alone(run: Run, settled: Settled, watcher: Watcher, stop: Callable[[], bool]) -> dict[str, float]:
+    """The dev score of each task when it is trained by itself, in runs of their own below this one."""
+    scores: dict[str, float] = {}
+    for name, task in settled.tasks.items():
+        part = run.folder / ALONE / name
+        if not Run(part).result.is_file():
+            watcher.note(f"{name}: training it alone")
+            try:
+                if Run(part).facts.is_file():
+                    resume(part, watcher=watcher, stop=stop)
+                else:
+                    train(alone_recipe(settled.recipe, name), part, baselines=False, watcher=watcher, stop=stop)
+            except RecipeError as error:  # a head without weights on a frozen encoder
+                watcher.note(f"{name}: cannot be trained alone: {error.mistakes[0]}")
+                continue
+        found = json.loads(Run(part).result.read_text(encoding="utf-8"))["scores"].get(name, {})
+        if task.spec.metric in found:
+            scores[name] = found[task.spec.metric]
+    with whole_file(run.alone) as aside:
+        write_json(aside, scores)
+    return scores
 
 
 def tell_data(run: Run, settled: Settled, watcher: Watcher) -> None:
@@ -297,7 +332,7 @@ class Loop:
         return line
 
 
-def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, Any]) -> Result:
+def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, Any]) -> None:
     """Write the result, and drop the checkpoint that nobody needs any more."""
     about = read_about(run.best)
     result = {
@@ -312,16 +347,21 @@ def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, 
     with whole_file(run.result) as aside:
         write_json(aside, result)
     shutil.rmtree(run.checkpoints, ignore_errors=True)
-    start = trainer.settled.start
+
+
+def result_of(run: Run, settled: Settled, alone: dict[str, float]) -> Result:
+    """What a finished run has to tell."""
+    told = json.loads(run.result.read_text(encoding="utf-8"))
     return Result(
-        run.folder,
-        run.best,
-        about["scores"],
-        baselines,
-        position.best_step or 0,
-        position.step,
-        position.seconds,
-        tuple(start.kept) if start else (),
+        run=run.folder,
+        model=run.best,
+        scores=told["scores"],
+        baselines=told["baselines"],
+        best_step=told["best_step"] or 0,
+        steps=told["steps"],
+        seconds=told["seconds"],
+        kept=tuple(settled.start.kept) if settled.start else (),
+        alone=alone,
     )
 
 

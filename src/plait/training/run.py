@@ -37,6 +37,7 @@ class Run:
         self.checkpoints = folder / "checkpoints"
         self.best = folder / "best"
         self.result = folder / "result.json"
+        self.alone = folder / "alone.json"  # the scores of the tasks when each is trained by itself
         self.bad_rows = folder / "bad-rows.jsonl"
         self.given = folder / "given"  # tables that were handed over in memory
 
@@ -72,7 +73,11 @@ class Run:
             tasks[name] = {**task, **tables} if tables else task
         return {**recipe, "tasks": tasks}
 
-    def create(self, settled: Settled, *, baselines: bool) -> None:
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.result.is_file() and (self.alone.is_file() or not self.begun().get("single_task"))
+
+    def create(self, settled: Settled, *, baselines: bool, single_task: bool = False) -> None:
         """Write down how the run begins; run.json comes last and makes it one. The caller holds the lock."""
         self.check_free()
         write_recipe(settled.recipe, self.recipe)
@@ -88,6 +93,7 @@ class Run:
                     "torch": torch.__version__,
                     "threads": torch.get_num_threads(),
                     "baselines": baselines,
+                    "single_task": single_task,
                     "recipe": settled.recipe.model_dump(mode="json"),
                     "encoder": settled.encoder,
                     "data": settled.fingerprints,

@@ -1,0 +1,26 @@
+"""Each task of a run trained alone under the same settings: what the other tasks give to it, or take from it."""
+
+from plait.recipe.schema import Recipe
+
+__all__ = ["ALONE", "alone_recipe"]
+
+ALONE = "alone"  # the baseline, and the folder of the runs
+
+
+def alone_recipe(recipe: Recipe, task: str) -> Recipe:
+    """The recipe with one of its tasks; what its schedule says of the others falls away."""
+    options = dict(recipe.schedule.options)
+    if options.get("order"):
+        options["order"] = tuple(name for name in options["order"] if name == task)
+    if options.get("weights"):
+        options["weights"] = {name: weight for name, weight in options["weights"].items() if name == task} or None
+    if options.get("epoch") in recipe.tasks:
+        options["epoch"] = "longest"
+    return recipe.model_copy(
+        update={
+            "tasks": {task: recipe.tasks[task]},
+            "schedule": recipe.schedule.model_copy(update={"options": options}),
+            "best_by": "mean",
+            "freeze": tuple(name for name in recipe.freeze if name == task),
+        }
+    )

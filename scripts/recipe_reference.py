@@ -208,6 +208,8 @@ def variants() -> list[str]:
         table(("name", "embedding of a text"), [(f"`{name}`", POOLING_WORDS[name]) for name in TABLES.poolings]),
         "## Shared layers",
         *plain_section(TABLES.shared_layers),
+        "## What rows can be made into",
+        *plain_section(TABLES.makes),
     ]
 
 

@@ -66,7 +66,7 @@ def command(
         say(f"  learns by  {task.head}, {task.loss}")
         say(f"  an epoch   {task.steps_per_epoch:,.0f} steps, {task.samples_per_epoch:,.0f} samples; ", end="")
         say(f"in all, each row is seen {task.seen:.1f} times\n")
-    for sentence in overlaps.sentences():
+    for sentence in trainer.settled.sentences():
         say(sentence)
     for row in bad[:SHOWN]:
         say(f"left out: {row['where']}: {row['problem']}")

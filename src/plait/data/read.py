@@ -53,6 +53,7 @@ class Rows:
     columns: dict[str, list[str]]
     origins: list[str]  # "reviews.csv:17"
     bad: list[BadRow] = field(default_factory=list)
+    lonely: int = 0  # rows that had no partner when these were made of them
 
     def __len__(self) -> int:
         return len(self.origins)

@@ -2,10 +2,12 @@
 
 import random
 from collections.abc import Sequence
+from functools import partial
 
 from plait.data.examples import Examples
 from plait.data.folds import split_off
 from plait.data.labels import guess_kind
+from plait.data.make import MAKES
 from plait.data.read import Rows, read_rows, row_mistakes
 from plait.errors import DataError
 from plait.recipe.schema import Label, Task
@@ -35,6 +37,9 @@ def read_splits(task: Task, seed: str, splits: Sequence[str] = SPLITS) -> dict[s
         raise DataError(*mistakes, *row_mistakes([row for part in rows.values() for row in part.bad]))
     if shared and "train" in rows:
         rows |= divide(rows["train"], task, shared, seed)
+    if task.make:
+        make = partial(MAKES[task.make.name], **task.make.options)
+        rows = {split: make(part, task.text, task.label_columns[0]) for split, part in rows.items()}
     return {split: rows[split] for split in splits}
 
 

@@ -34,6 +34,7 @@ class Tables:
     shared_layers: Variants
     combiners: Variants
     poolings: Variants
+    makes: Variants
     metrics: Mapping[str, Sequence[str]]  # by kind of label
     reads: Mapping[str, int]  # way of reading → number of text columns
 
@@ -173,6 +174,8 @@ def check_choices(recipe: Recipe, tree: Tree, tables: Tables) -> tuple[list[str]
     for name, task in recipe.tasks.items():
         path: KeyPath = ("tasks", name)
         changes: dict[str, Any] = {}
+        if task.make:
+            changes["make"] = settle(task.make, tables.makes, (*path, "make"))
         if task.head:
             changes["head"] = settle(task.head, tables.heads, (*path, "head"))
         if task.loss:
@@ -277,6 +280,10 @@ def check_task(name: str, task: Task, recipe: Recipe, tree: Tree, tables: Tables
         return
     if len(set(task.text)) < len(task.text):
         yield f"{where}the same column twice: {', '.join(task.text)}"
+    if task.make and (len(task.text) != 2 or task.label is None or len(task.label.column) != 1):
+        where = f"{tree.origin((*path, 'make'))}: {dotted((*path, 'make'))}"
+        yield f"{where}needs two text columns, premise and hypothesis, and one of labels"
+    texts = 3 if task.make else len(task.text)
     if len(task.text) == 3 and task.label:
         yield f"{tree.origin((*path, 'label'))}: {dotted((*path, 'label'))}triplets have no label; take it away"
     elif len(task.text) < 3 and task.label is None:
@@ -287,12 +294,10 @@ def check_task(name: str, task: Task, recipe: Recipe, tree: Tree, tables: Tables
         head = tables.heads[task.head.name]
         where = f"{tree.origin((*path, 'head'))}: {dotted((*path, 'head'))}"
         needed = tables.reads[head.reads]
-        if needed != len(task.text):
+        if needed != texts:
             kind = ("one text", "two texts", "three texts")[needed - 1]
-            fitting = [
-                other for other, variant in tables.heads.items() if tables.reads[variant.reads] == len(task.text)
-            ]
-            yield f"{where}{task.head.name} reads {kind}, the task has {len(task.text)}; fitting: {', '.join(fitting)}"
+            fitting = [other for other, variant in tables.heads.items() if tables.reads[variant.reads] == texts]
+            yield f"{where}{task.head.name} reads {kind}, the task has {texts}; fitting: {', '.join(fitting)}"
         if recipe.shared_layer and not head.after_shared_layer:
             yield f"{where}{task.head.name} compares embeddings and cannot stand behind a shared_layer; drop one"
     metrics = {metric for metrics in tables.metrics.values() for metric in metrics}

@@ -235,6 +235,9 @@ class Task(Frozen):
     """The column of the text; two for a pair; three for a triplet of anchor, positive and hard negative."""
     label: Annotated[Label | None, BeforeValidator(as_label)] = None
     """The column of the labels, or the keys below. Triplets have none."""
+    make: Choice | None = None
+    """What rows are made into on reading: `triplets` makes anchor, positive and hard negative of premise, hypothesis
+    and label."""
     quoting: Literal["quoted", "unquoted"] | None = None
     """Whether fields may stand in quotes. Null: they may in .csv, whatever its delimiter, and not in .tsv."""
     head: Choice | None = None

@@ -186,7 +186,7 @@ def tell_data(run: Run, settled: Settled, watcher: Watcher) -> None:
     """What a user should know of the data before it is trained on."""
     for name, rows in settled.bad.items():
         watcher.note(f"{name}: {len(rows):,} bad rows were left out; they are listed in {run.bad_rows}")
-    for sentence in settled.overlaps().sentences():
+    for sentence in settled.sentences():
         watcher.note(sentence)
     for name, task in (settled.start.kept if settled.start else {}).items():
         scored = "" if task.dev else f", and is not scored: {task.why}"

@@ -45,6 +45,15 @@ class Settled:
         """The rows that were left out, by task."""
         return {name: task.bad for name, task in self.tasks.items() if task.bad}
 
+    def sentences(self) -> list[str]:
+        """What a user should know of the data before it is trained on, the bad rows aside."""
+        lonely = [
+            f"{name}: {count:,} {split} rows have no partner and make no triplet"
+            for name, task in self.tasks.items()
+            for split, count in task.lonely.items()
+        ]
+        return lonely + self.overlaps().sentences()
+
     def kept(self, *, folders: bool) -> dict[str, Any]:
         """Where the data of the tasks came from that the run keeps and does not train."""
         kept = self.start.kept if self.start else {}

@@ -1,6 +1,7 @@
 """Every variant that a recipe may name, in one place for its reader."""
 
 from plait.data.batch import READS
+from plait.data.make import MAKES
 from plait.encoder.pooling import POOLINGS
 from plait.evaluation.metrics import METRICS
 from plait.gradients.combine import COMBINERS
@@ -21,6 +22,7 @@ TABLES = Tables(
     shared_layers=SHARED_LAYERS,
     combiners=COMBINERS,
     poolings=POOLINGS,
+    makes=MAKES,
     metrics={kind: list(metrics) for kind, metrics in METRICS.items()},
     reads=READS,
 )

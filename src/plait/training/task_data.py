@@ -1,12 +1,13 @@
 """One task of a run: its files read, its labels understood, everything decided that the recipe left open."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from plait.data.batch import views_of
 from plait.data.examples import Examples, examples_from, in_order
 from plait.data.labels import Kind, Labels, guess_kind, labels_from
+from plait.data.make import as_made
 from plait.data.read import BadRow, Rows, row_mistakes
 from plait.data.splits import SPLITS, fewer_rows, read_splits
 from plait.errors import DataError, RecipeError
@@ -46,6 +47,7 @@ class TaskData:
     splits: dict[str, Examples]
     class_weights: np.ndarray | None
     bad: list[BadRow]  # left out
+    lonely: dict[str, int] = field(default_factory=dict)  # by split: rows without a partner to make a triplet with
 
     @property
     def train(self) -> Examples:
@@ -61,9 +63,10 @@ class TaskData:
 
 def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = None) -> TaskData:
     """One task, its data read; `known` is the task of that name in a model that the run starts from."""
-    task = recipe.tasks[name]
+    given = recipe.tasks[name]
+    task = as_made(given)
     try:
-        rows = read_splits(task, f"{recipe.seed}/{name}")
+        rows = read_splits(given, f"{recipe.seed}/{name}")
     except DataError as error:
         start = recipe.where("tasks", name)
         keys = tuple(f"{split}: " for split in SPLITS)  # a file may be called test.csv
@@ -94,7 +97,13 @@ def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = 
     spec = spec_of(name, settled, labels, limit)
     if known and (conflict := check_known(recipe, name, spec, known)):
         raise RecipeError(conflict)
-    return TaskData(spec, settled, splits, weigh_classes(settled, labels, splits["train"].labels), bad)
+    settings = (
+        settled.model_copy(update={"text": given.text, "label": given.label, "make": given.make})
+        if given.make
+        else settled
+    )
+    lonely = {split: part.lonely for split, part in rows.items() if part.lonely}
+    return TaskData(spec, settings, splits, weigh_classes(settled, labels, splits["train"].labels), bad, lonely)
 
 
 def spec_of(name: str, task: Task, labels: Labels, limit: int) -> TaskSpec:

@@ -12,16 +12,17 @@ from plait.data.tokenize import TokenTable, tokenize, tokenize_pairs
 __all__ = ["READS", "VIEWS", "Batch", "make_batch", "tokenize_views", "views_of"]
 
 # Way of reading → how many text columns it needs.
-READS: Mapping[str, int] = {"single": 1, "apart": 2, "joined": 2, "joined_both": 2, "triple": 3}
+READS: Mapping[str, int] = {"single": 1, "twice": 1, "apart": 2, "joined": 2, "joined_both": 2, "triple": 3}
 # Way of reading → the inputs of the encoder that it needs.
 VIEWS: Mapping[str, tuple[str, ...]] = {
     "single": ("first",),
+    "twice": ("first", "again"),
     "apart": ("first", "second"),
     "joined": ("joined",),
     "joined_both": ("joined", "swapped"),
     "triple": ("first", "second", "third"),
 }
-ALONE = ("first", "second", "third")  # views of one text column, in the order of the columns
+ALONE = {"first": 0, "again": 0, "second": 1, "third": 2}  # views of one text column → the column
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def tokenize_views(
     tables = {}
     for view in views:
         if view in ALONE:
-            tables[view] = tokenize(tokenizer, texts[ALONE.index(view)], limit)
+            tables[view] = tokenize(tokenizer, texts[ALONE[view]], limit)
         else:
             sides = (texts[0], texts[1]) if view == "joined" else (texts[1], texts[0])
             tables[view] = tokenize_pairs(tokenizer, *sides, limit)

@@ -1,25 +1,173 @@
 """Losses of embeddings: the embeddings of a batch in, one number out.
 
-B batch, D width.
+A batch with nothing to compare costs 0, never NaN, and can be trained on. B batch, D width.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
-from annotated_types import Gt
+from annotated_types import Ge, Gt
 from torch import Tensor
 
-__all__ = ["simcse_supervised"]
+__all__ = [
+    "contrastive",
+    "info_nce",
+    "multiple_negatives",
+    "simcse_supervised",
+    "simcse_unsupervised",
+    "supervised_contrastive",
+    "triplet",
+]
+
+
+def info_nce(
+    anchor_BD: Tensor,
+    positive_BD: Tensor,
+    *,
+    temperature: Annotated[float, Gt(0)] = 0.05,
+    denominator: Literal["all", "others"] = "all",
+) -> Tensor:
+    """Each anchor must be nearer, by cosine, to its positive than to other sentences; mean over B.
+
+    `all`: it finds its positive among all positives (van den Oord 2018). `others`: its similarity to the positive
+    against those to all other sentences of both sides, the positive left out; may be below 0, and is 0 for one pair,
+    which has no others (minbert-downstream eq. 3).
+    """
+    require_equal_shapes("info_nce", anchor_BD, positive_BD)
+    anchor_BD, positive_BD = F.normalize(anchor_BD, dim=-1), F.normalize(positive_BD, dim=-1)
+    if denominator == "all":
+        return find_own(anchor_BD @ positive_BD.T / temperature)
+    if len(anchor_BD) < 2:
+        return zero_of(anchor_BD, positive_BD)
+    scores_B2B = anchor_BD @ torch.cat([anchor_BD, positive_BD]).T / temperature
+    own_BB = torch.eye(len(anchor_BD), dtype=torch.bool, device=anchor_BD.device)
+    others_B = scores_B2B.masked_fill(own_BB.repeat(1, 2), float("-inf")).logsumexp(dim=-1)
+    return (others_B - scores_B2B.diagonal(len(anchor_BD))).mean()
+
+
+def simcse_unsupervised(first_BD: Tensor, second_BD: Tensor, *, temperature: Annotated[float, Gt(0)] = 0.05) -> Tensor:
+    """Each sentence must find itself, encoded again under other dropout, in the batch (Gao 2021, eq. 4)."""
+    require_equal_shapes("simcse_unsupervised", first_BD, second_BD)
+    return find_own(F.normalize(first_BD, dim=-1) @ F.normalize(second_BD, dim=-1).T / temperature)
 
 
 def simcse_supervised(
     anchor_BD: Tensor, positive_BD: Tensor, negative_BD: Tensor, *, temperature: Annotated[float, Gt(0)] = 0.05
 ) -> Tensor:
     """Each anchor must find its positive among all positives and hard negatives of the batch (Gao 2021, eq. 5)."""
-    if not anchor_BD.shape == positive_BD.shape == negative_BD.shape:
-        shapes = ", ".join(str(tuple(side.shape)) for side in (anchor_BD, positive_BD, negative_BD))
-        raise ValueError(f"simcse_supervised needs equal shapes, got {shapes}")
+    require_equal_shapes("simcse_supervised", anchor_BD, positive_BD, negative_BD)
     others_2BD = F.normalize(torch.cat([positive_BD, negative_BD]), dim=-1)
-    scores_B2B = F.normalize(anchor_BD, dim=-1) @ others_2BD.T / temperature
-    return F.cross_entropy(scores_B2B, torch.arange(len(scores_B2B), device=scores_B2B.device))
+    return find_own(F.normalize(anchor_BD, dim=-1) @ others_2BD.T / temperature)
+
+
+def multiple_negatives(
+    anchor_BD: Tensor,
+    positive_BD: Tensor,
+    *,
+    scale: Annotated[float, Gt(0)] = 20.0,
+    similarity: Literal["cosine", "dot"] = "cosine",
+) -> Tensor:
+    """−1/B Σᵢ [S(xᵢ, yᵢ) − log Σⱼ exp S(xᵢ, yⱼ)], S being scale × similarity (robust-embeddings §3.2).
+
+    `dot` takes the embeddings as they are; 1 is its usual scale (Henderson 2017).
+    """
+    require_equal_shapes("multiple_negatives", anchor_BD, positive_BD)
+    if similarity == "cosine":
+        anchor_BD, positive_BD = F.normalize(anchor_BD, dim=-1), F.normalize(positive_BD, dim=-1)
+    return find_own(scale * anchor_BD @ positive_BD.T)
+
+
+def contrastive(
+    first_BD: Tensor,
+    second_BD: Tensor,
+    same_B: Tensor,
+    *,
+    margin: Annotated[float, Gt(0)] = 1.0,
+    distance: Literal["unit_euclidean", "euclidean", "cosine"] = "unit_euclidean",
+) -> Tensor:
+    """½d² of a pair that is the same (1), ½max(0, margin − d)² of one that is not (0); mean over B (Hadsell 2006).
+
+    `unit_euclidean`: d between unit vectors, from 0 to 2; `euclidean`: as they are; `cosine`: 1 − cos.
+    """
+    require_equal_shapes("contrastive", first_BD, second_BD)
+    require_labels("contrastive", same_B, first_BD)
+    d_B = measure(first_BD, second_BD, distance)
+    loss_B = torch.where(same_B.bool(), d_B, F.relu(margin - d_B)) ** 2 / 2
+    return loss_B.sum() / max(len(loss_B), 1)
+
+
+def triplet(
+    anchor_BD: Tensor,
+    positive_BD: Tensor,
+    negative_BD: Tensor,
+    *,
+    margin: Annotated[float, Ge(0)] = 0.2,
+    distance: Literal["unit_squared", "euclidean", "cosine"] = "unit_squared",
+) -> Tensor:
+    """max(0, d(anchor, positive) − d(anchor, negative) + margin), mean over B (Schroff 2015, eq. 3).
+
+    `unit_squared`: squared Euclidean between unit vectors, from 0 to 4; `euclidean`: as they are; `cosine`: 1 − cos.
+    """
+    require_equal_shapes("triplet", anchor_BD, positive_BD, negative_BD)
+    near_B, far_B = measure(anchor_BD, positive_BD, distance), measure(anchor_BD, negative_BD, distance)
+    return F.relu(near_B - far_B + margin).sum() / max(len(near_B), 1)
+
+
+def supervised_contrastive(
+    embeddings_BD: Tensor, label_B: Tensor, *, temperature: Annotated[float, Gt(0)] = 0.3
+) -> Tensor:
+    """Each sentence must find, by cosine, those of its class among all others of the batch (Khosla 2020, eq. 2).
+
+    The log-probabilities of one sentence's positives are averaged, then the sentences that have any. The temperature is
+    Gunel 2020's.
+    """
+    require_labels("supervised_contrastive", label_B, embeddings_BD)
+    unit_BD = F.normalize(embeddings_BD, dim=-1)
+    self_BB = torch.eye(len(label_B), dtype=torch.bool, device=label_B.device)
+    positive_BB = (label_B.unsqueeze(1) == label_B) & ~self_BB
+    anchors = positive_BB.any(dim=-1)
+    if not anchors.any():
+        return zero_of(embeddings_BD)
+    scores_BB = (unit_BD @ unit_BD.T / temperature).masked_fill(self_BB, float("-inf"))
+    log_p_BB = torch.log_softmax(scores_BB[anchors], dim=-1)
+    positive_BB = positive_BB[anchors]
+    return -(log_p_BB.masked_fill(~positive_BB, 0).sum(dim=-1) / positive_BB.sum(dim=-1)).mean()
+
+
+def find_own(scores_BX: Tensor) -> Tensor:
+    """The cross-entropy of row i choosing column i, mean over B."""
+    own_B = torch.arange(len(scores_BX), device=scores_BX.device)
+    return F.cross_entropy(scores_BX, own_B, reduction="sum") / max(len(scores_BX), 1)
+
+
+def measure(u_BD: Tensor, v_BD: Tensor, kind: str) -> Tensor:
+    """The distance of each pair of rows (B,); where it is 0, so is its gradient."""
+    if kind == "euclidean":
+        return torch.linalg.vector_norm(u_BD - v_BD, dim=-1)
+    u_BD, v_BD = F.normalize(u_BD, dim=-1), F.normalize(v_BD, dim=-1)
+    if kind == "unit_euclidean":
+        return torch.linalg.vector_norm(u_BD - v_BD, dim=-1)
+    if kind == "unit_squared":
+        return ((u_BD - v_BD) ** 2).sum(dim=-1)
+    assert kind == "cosine", kind
+    return 1 - (u_BD * v_BD).sum(dim=-1)
+
+
+def zero_of(*sides_BD: Tensor) -> Tensor:
+    """0 with a graph behind it, so that it has gradients, of 0."""
+    return torch.cat(sides_BD)[:0].sum()
+
+
+def require_equal_shapes(name: str, *sides_BD: Tensor) -> None:
+    """Refuse sides that are no pairs or triplets, with all their shapes."""
+    if len({side_BD.shape for side_BD in sides_BD}) > 1:
+        shapes = ", ".join(str(tuple(side_BD.shape)) for side_BD in sides_BD)
+        raise ValueError(f"{name} needs equal shapes, got {shapes}")
+
+
+def require_labels(name: str, label_B: Tensor, embeddings_BD: Tensor) -> None:
+    """Refuse labels that are not one a row, with both shapes."""
+    if label_B.shape != embeddings_BD.shape[:1]:
+        shapes = f"labels {tuple(label_B.shape)} for embeddings {tuple(embeddings_BD.shape)}"
+        raise ValueError(f"{name} needs one label a row, got {shapes}")

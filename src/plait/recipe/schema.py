@@ -47,14 +47,33 @@ class Choice(Frozen):
     @model_serializer
     def gather(self) -> str | dict[str, Any]:
         """The way a recipe spells it."""
-        own = {name: getattr(self, name) for name in type(self).model_fields if name != "options"}
+        own = {
+            name: value
+            for name in type(self).model_fields
+            if name != "options" and (value := getattr(self, name)) is not None
+        }
         return {**own, **self.options} if len(own) > 1 or self.options else self.name
 
 
+def class_word(value: object) -> str:
+    """The word of a class as the data spells it: true, not True."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def as_word(value: object) -> object:
+    """A single class, even where YAML reads a number."""
+    return value if value is None else class_word(value)
+
+
 class LossChoice(Choice):
-    """A loss and its weight beside the task's other losses."""
+    """A loss, its weight beside the task's other losses, and which pairs are positives to a loss of embeddings."""
 
     weight: Annotated[float, Field(gt=0)] = 1.0
+    """Multiplies this loss."""
+    positive_above: float | None = None
+    """The score from which a pair is a positive."""
+    positive_label: Annotated[str | None, BeforeValidator(as_word)] = None
+    """The class whose pairs are positives. Null: yes, where the label is yes or no."""
 
 
 def as_tuple(value: object) -> object:
@@ -109,16 +128,6 @@ def as_words(value: object) -> object:
     if isinstance(value, list | tuple):
         return {class_word(key): str(key) for key in value}
     return value
-
-
-def class_word(value: object) -> str:
-    """The word of a class as the data spells it: true, not True."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def as_word(value: object) -> object:
-    """A single class, even where YAML reads a number."""
-    return value if value is None else class_word(value)
 
 
 def as_interval(value: object) -> object:

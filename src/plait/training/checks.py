@@ -5,7 +5,7 @@ from pathlib import Path
 
 from plait.data.batch import READS
 from plait.data.examples import Examples
-from plait.data.labels import Labels
+from plait.data.labels import Labels, class_of
 from plait.data.tokenize import load_tokenizer
 from plait.encoder.config import EncoderConfig
 from plait.errors import did_you_mean
@@ -13,7 +13,7 @@ from plait.evaluation.metrics import METRICS
 from plait.heads import HEADS
 from plait.losses import LOSSES
 from plait.model.tasks import TaskSpec
-from plait.recipe.schema import Recipe, Task
+from plait.recipe.schema import LossChoice, Recipe, Task
 
 __all__ = ["check_known", "check_lengths", "check_settled", "unseen_labels"]
 
@@ -49,6 +49,25 @@ def unseen_labels(recipe: Recipe, name: str, labels: Labels, splits: dict[str, E
         for number in sorted(set(examples.labels.tolist()) - known):
             row = examples.labels.tolist().index(number)
             yield f"{examples.origins[row]}: the class {labels.classes[number]!r} is in {split} and not in train"
+
+
+def check_positives(where: str, loss: LossChoice, labels: Labels) -> Iterator[str]:
+    """Which pairs belong together must be known to a loss that asks for them, and is no matter to any other."""
+    above, label = loss.positive_above, loss.positive_label
+    if LOSSES[loss.name].takes not in ("positives", "same"):
+        if above is not None or label is not None:
+            yield f"{where}{loss.name} does not ask which pairs are positives; drop positive_above and positive_label"
+    elif labels.kind == "score":
+        if above is None or label is not None:
+            yield f"{where}{loss.name} needs positive_above, the score from which a pair is a positive"
+        elif not labels.low < above <= labels.high:
+            yield f"{where}with positive_above {above:g} all scores from {labels.describe()} count alike"
+    elif above is not None:
+        yield f"{where}positive_above is for scores; give positive_label"
+    elif labels.kind == "classes" and (label is None or class_of(label) not in labels.classes):
+        yield f"{where}{loss.name} needs positive_label, one of: {', '.join(labels.classes)}"
+    elif labels.kind == "yes_no" and label is not None and class_of(label) not in labels.classes:
+        yield f"{where}positive_label: expected one of {', '.join(labels.classes)}"
 
 
 def check_known(recipe: Recipe, name: str, spec: TaskSpec, known: TaskSpec) -> str | None:
@@ -89,6 +108,12 @@ def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iter
         if kind not in LOSSES[loss.name].links:
             fitting = [other for other, entry in LOSSES.items() if kind in entry.links]
             yield f"{where('loss')}{loss.name} cannot learn from {kind} labels; fitting: {', '.join(fitting)}"
+        else:
+            yield from check_positives(where("loss"), loss, labels)
+        reads = LOSSES[loss.name].reads
+        if reads and READS[reads] != len(task.text):
+            needed = ("one text", "two texts", "three texts")[READS[reads] - 1]
+            yield f"{where('loss')}{loss.name} reads {needed}, the task has {len(task.text)}"
         threshold = loss.options.get("threshold")
         if loss.name == "binary_cross_entropy" and (kind == "score") != (threshold is not None):
             need = "scores need" if kind == "score" else f"{kind} labels take no"
@@ -96,6 +121,8 @@ def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iter
         elif threshold is not None and not labels.low < threshold <= labels.high:
             alike = f"with a threshold of {threshold:g} all scores from {labels.describe()} count alike"
             yield f"{where('loss')}{alike}"
+    if HEADS[task.head.name].output_layer and all(LOSSES[loss.name].reads for loss in task.loss):
+        yield f"{where('loss')}none of these losses trains the head {task.head.name}; add one of predictions"
     if task.head.name == "cosine" and task.head.options.get("scale") is None and labels.high <= 0:
         yield f"{where('head')}cosine needs a range that reaches above 0, found {labels.describe()}; give its scale"
     if task.metric not in METRICS[kind]:

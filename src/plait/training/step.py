@@ -29,19 +29,33 @@ class Objective:
     weight: float
     class_weights_C: Tensor | None
     label_smoothing: float
+    positives: tuple[float | None, ...] = ()  # for each loss: the label of its positives, or their least score
 
     def __call__(self, outputs_BC: Tensor, label_B: Tensor, views_BD: Mapping[str, Tensor] | None = None) -> Tensor:
         """The weighted sum of the task's losses, of its outputs or of the embeddings of its views."""
         values = []
-        for choice in self.losses:
+        for number, choice in enumerate(self.losses):
             loss = LOSSES[choice.name]
             if loss.reads is None:
                 value = loss.function(outputs_BC, label_B, self.class_weights_C, self.label_smoothing, **choice.options)
             else:
                 assert views_BD is not None, "a task that has such a loss trains on its views"
-                value = loss.function(*(views_BD[view] for view in VIEWS[loss.reads]), **choice.options)
+                sides_BD = [views_BD[view] for view in VIEWS[loss.reads]]
+                if loss.takes in ("positives", "same"):
+                    same_B = self.is_positive(number, label_B)
+                    more = [same_B] if loss.takes == "same" else []
+                    sides_BD = sides_BD if more else [side_BD[same_B] for side_BD in sides_BD]
+                else:
+                    more = [label_B] if loss.takes == "label" else []
+                value = loss.function(*sides_BD, *more, **choice.options)
             values.append(choice.weight * value)
         return self.weight * torch.stack(values).sum()
+
+    def is_positive(self, number: int, label_B: Tensor) -> Tensor:
+        """Which rows (B,) are positives to one of the losses."""
+        wanted = self.positives[number]
+        assert wanted is not None, "a loss that asks for positives has them named"
+        return label_B >= wanted if self.losses[number].positive_above is not None else label_B == wanted
 
 
 def train_step(

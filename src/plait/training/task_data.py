@@ -1,5 +1,6 @@
 """One task of a run: its files read, its labels understood, everything decided that the recipe left open."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +14,7 @@ from plait.data.splits import SPLITS, fewer_rows, read_splits
 from plait.errors import DataError, RecipeError
 from plait.evaluation.metrics import METRICS
 from plait.heads import HEADS
-from plait.losses import LOSSES
+from plait.losses import LOSSES, Loss
 from plait.model.tasks import TaskSpec
 from plait.recipe.options import complete_options
 from plait.recipe.schema import Choice, Label, LossChoice, Recipe, Task
@@ -117,11 +118,16 @@ def spec_of(name: str, task: Task, labels: Labels, limit: int) -> TaskSpec:
         labels=labels,
         head=task.head.name,
         head_options=task.head.options,
-        link=LOSSES[task.loss[0].name].links[labels.kind],
+        link=first_of_predictions(task.loss).links[labels.kind],
         metric=task.metric,
         threshold=0.5,
         max_length=task.max_length or limit,
     )
+
+
+def first_of_predictions(losses: Sequence[LossChoice]) -> Loss:
+    """The loss that says what the outputs of the head mean: the first of predictions, if there is one."""
+    return next((LOSSES[loss.name] for loss in losses if LOSSES[loss.name].reads is None), LOSSES[losses[0].name])
 
 
 def all_examples(task: Task, rows: dict[str, Rows], labels: Labels) -> tuple[dict[str, Examples], list[BadRow]]:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from plait.data.batch import Batch, make_batch, tokenize_views
+from plait.data.labels import Labels, class_of
 from plait.data.tokenize import TokenTable
 from plait.encoder.find import find_checkpoint
 from plait.errors import NotFiniteError, RecipeError
@@ -13,6 +14,7 @@ from plait.model.apply import embed_views
 from plait.model.load import build_model, load_heads, pick_device
 from plait.model.model import Model
 from plait.model.watch import Watcher
+from plait.recipe.schema import LossChoice
 from plait.schedules import LR_SCHEDULES, SCHEDULES, Plan, TaskRows
 from plait.training.optimizer import make_optimizer, set_lr
 from plait.training.settle import Settled
@@ -45,6 +47,13 @@ def model_for(settled: Settled) -> Model:
     return model.to(device)
 
 
+def positive_of(loss: LossChoice, labels: Labels) -> float | None:
+    """The label of the pairs that are positives to a loss, as it is encoded, or their least score."""
+    if loss.positive_label is not None:
+        return float(labels.classes.index(class_of(loss.positive_label)))
+    return 1.0 if loss.positive_above is None and labels.kind == "yes_no" else loss.positive_above
+
+
 class Trainer:
     """Model, optimizer, plan and batches of one run."""
 
@@ -72,6 +81,7 @@ class Trainer:
                 task.settings.weight,
                 None if task.class_weights is None else torch.from_numpy(task.class_weights).to(self.model.device),
                 task.settings.label_smoothing,
+                tuple(positive_of(loss, task.spec.labels) for loss in task.settings.loss or ()),
             )
             for name, task in settled.tasks.items()
         }

@@ -10,33 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plait.cli.main import main
 from streaming import TASKS, read_rows, rows_of, train_model, write_rows
 
 
 @pytest.fixture(scope="module")
 def model(tiny_bert, tmp_path_factory) -> Path:
     return train_model(tmp_path_factory.mktemp("files"), tiny_bert)
-
-
-@pytest.fixture
-def plait(monkeypatch, capfd):
-    """The command in this process; what it wrote to the standard output and to the standard error."""
-
-    def run(*arguments: object, code: int = 0, stdin: bytes = b"") -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["plait", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
-        capfd.readouterr()
-        found = 0
-        try:
-            main()
-        except SystemExit as exit_:
-            found = exit_.code
-        out, told = capfd.readouterr()
-        assert found == code, out + told
-        return out, told
-
-    return run
 
 
 def names(folder: Path) -> list[str]:

@@ -13,27 +13,42 @@ __all__ = ["command"]
 @click.option("--split", type=click.Choice(["train", "dev", "test"]), default="dev", show_default=True)
 @click.option("--on", "files", multiple=True, metavar="TASK=FILE", help="Other labelled data for a task.")
 @click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where data files lie.")
+@click.option(
+    "--mistakes",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the wrong predictions, worst first: .csv or .jsonl.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The same facts as JSON.")
-def command(model: str, split: str, files: tuple[str, ...], data: Path | None, as_json: bool) -> None:
+def command(
+    model: str, split: str, files: tuple[str, ...], data: Path | None, mistakes: Path | None, as_json: bool
+) -> None:
     """Score a model on labelled data.
 
     MODEL is a model directory or a run. Scores come with 95 % bootstrap intervals and beside their baselines.
+    With --mistakes, the wrong predictions of each task go to a file, the surest first; of scores all, the farthest off
+    first.
     """
     from plait.cli.display import console, number, print_json, print_scores, watcher_for
-    from plait.evaluation.evaluate import score_task
+    from plait.evaluation.evaluate import decode_examples, score
     from plait.evaluation.find import find_split, given_examples
+    from plait.evaluation.mistakes import check_place, find_mistakes, write_mistakes
     from plait.model.about import read_about
     from plait.model.apply import cut_inputs
     from plait.model.load import load_model
 
+    if mistakes:
+        check_place(mistakes)
     about = read_about(model)
     loaded = load_model(model)
     examples = given_examples(loaded, files) if files else find_split(loaded, model, about, split, data)
+    if mistakes:
+        check_place(mistakes, {where.rpartition(":")[0] for part in examples.values() for where in part.origins})
     watcher = watcher_for(as_json)
     watcher.begin("evaluating", sum(len(part) * len(part.texts) for part in examples.values()))
+    decoded = {task: decode_examples(loaded, task, part, progress=watcher.advance) for task, part in examples.items()}
     scores = {
-        task: score_task(loaded, task, part, intervals=True, progress=watcher.advance)
-        for task, part in examples.items()
+        task: score(loaded.tasks[task], part.labels, decoded[task], intervals=True) for task, part in examples.items()
     }
     watcher.end()
     for task, part in examples.items():
@@ -41,10 +56,13 @@ def command(model: str, split: str, files: tuple[str, ...], data: Path | None, a
         inputs, cut = cut_inputs(loaded, part.texts, spec.views, spec.max_length)
         if cut:
             watcher.note(f"{task}: {cut:,} of {inputs:,} inputs were cut at {spec.max_length} tokens")
+    wrong = {task: find_mistakes(loaded.tasks[task], part, decoded[task]) for task, part in examples.items()}
+    if mistakes:
+        write_mistakes([mistake for found in wrong.values() for mistake in found], mistakes)
     baselines = {} if files else about["baselines"].get(split, {})
     if as_json:
         told = {task: asdict(found) for task, found in scores.items()}
-        print_json({"kind": "result", "scores": told, "baselines": baselines})
+        print_json({"kind": "result", "scores": told, "baselines": baselines, "mistakes": mistakes})
         return
     out = console()
     metrics = {task: found.metric for task, found in scores.items()}
@@ -58,3 +76,6 @@ def command(model: str, split: str, files: tuple[str, ...], data: Path | None, a
         if found.per_class:
             shares = ", ".join(f"{name} {number(value)}" for name, value in found.per_class.items())
             out.print(f"  right among those that are: {shares}", soft_wrap=True)
+    if mistakes:
+        counts = ", ".join(f"{len(found):,} of {task}" for task, found in wrong.items())
+        out.print(f"wrong predictions in {mistakes}, worst first (scores: every one): {counts}", soft_wrap=True)

@@ -13,11 +13,12 @@ from plait.data.examples import text_problem
 from plait.data.parquet import pyarrow_or_error
 from plait.data.read import SHOWN, row_problem
 from plait.data.records import Record
+from plait.data.write import json_line
 from plait.errors import RequestError
 from plait.inference.inputs import Input, fingerprint, open_input
 from plait.inference.parts import Parts
 from plait.inference.predictor import Prediction, Predictor
-from plait.inference.writers import WRITERS, Chunk, Header, json_line
+from plait.inference.writers import WRITERS, Chunk, Header
 from plait.model.tasks import TaskSpec
 from plait.model.watch import Watcher
 

@@ -3,24 +3,21 @@
 n rows, D width.
 """
 
-import csv
 import io
-import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
 from plait.data.parquet import pyarrow_or_error
 from plait.data.records import as_text
+from plait.data.write import csv_cell, csv_lines, json_line
 
-__all__ = ["WRITERS", "Chunk", "Header", "Writer", "json_line"]
+__all__ = ["WRITERS", "Chunk", "Header", "Writer"]
 
-LIST_SEPARATOR = "|"  # between several labels in one cell of csv
 ROW_GROUP = 16_000_000  # bytes of parquet's rows that are written at a time
 
 
@@ -106,21 +103,6 @@ class Csv(Appended):
         return csv_lines(rows())
 
 
-def csv_lines(rows: Iterable[Sequence[str]]) -> bytes:
-    """Rows with every field quoted that needs it."""
-    lines: list[str] = []
-    # With another end of line, Python 3.11 leaves a carriage return unquoted.
-    csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n").writerows(rows)
-    return "".join(line[:-2] + "\n" for line in lines).encode("utf-8", "replace")  # half a character cannot be written
-
-
-def csv_cell(cell: object) -> str:
-    """A cell as text; several labels with a bar between them."""
-    if isinstance(cell, str):
-        return cell
-    return LIST_SEPARATOR.join(cell) if isinstance(cell, tuple) else as_text(cell)
-
-
 class JsonLines(Appended):
     """An object a row; a vector is a list, null where the row was bad."""
 
@@ -134,15 +116,6 @@ class JsonLines(Appended):
                 cells = [*added, *(() if chunk.vectors_nD is None else (chunk.vectors_nD[number].tolist(),))]
             lines.append(json_line({**passed, **dict(zip(names, cells, strict=True))}))
         return b"".join(lines)
-
-
-def json_line(row: Mapping[str, object]) -> bytes:
-    """An object on a line of its own; half a character, which only an escape can write, is escaped."""
-    try:
-        line = json.dumps(row, ensure_ascii=False, default=str).encode()
-    except UnicodeEncodeError:
-        line = json.dumps(row, default=str).encode()
-    return line + b"\n"
 
 
 class Npy(Appended):

@@ -1,0 +1,130 @@
+"""The wrong predictions of a model: which they are, in which order, and how they are written."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from plait.data.examples import Examples
+from plait.data.labels import Labels
+from plait.errors import RequestError
+from plait.evaluation.mistakes import Mistake, check_place, find_mistakes, write_mistakes
+from plait.model.decode import Decoded
+from plait.model.tasks import TaskSpec
+
+
+def spec_of(labels: Labels, texts: int = 1) -> TaskSpec:
+    columns = ("one", "two", "three")[:texts]
+    return TaskSpec("task", columns, ("label",), None, labels, "linear", {}, "softmax", "accuracy", 0.5, 16)
+
+
+def examples_of(labels: list, dtype: type, texts: int = 1) -> Examples:
+    columns = tuple([f"text {row} {side}" for row in range(len(labels))] for side in range(texts))
+    return Examples(columns, np.array(labels, dtype=dtype), [f"dev.csv:{row + 2}" for row in range(len(labels))])
+
+
+def test_wrong_classes_come_surest_first():
+    labels = Labels("classes", ("0", "1", "2"), ("bad", "mixed", "good"))
+    shares = np.array([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.45, 0.5, 0.05], [0.9, 0.05, 0.05]])
+    found = find_mistakes(spec_of(labels), examples_of([1, 2, 0, 2], int), Decoded(shares.argmax(axis=1), shares))
+    assert found == [
+        Mistake("task", "dev.csv:5", ("text 3 0",), "good", "bad", 0.9, None),
+        Mistake("task", "dev.csv:2", ("text 0 0",), "mixed", "bad", 0.6, None),
+        Mistake("task", "dev.csv:4", ("text 2 0",), "bad", "mixed", 0.5, None),
+    ]
+
+
+def test_wrong_yes_and_no_carry_the_probability_of_what_was_said():
+    shares = np.array([[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]])
+    decoded = Decoded(np.array([0, 1, 1]), shares)
+    found = find_mistakes(
+        spec_of(Labels("yes_no", ("0", "1"), ("no", "yes")), 2), examples_of([1, 0, 1], int, 2), decoded
+    )
+    assert [(row.where, row.texts, row.expected, row.predicted, row.probability) for row in found] == [
+        ("dev.csv:2", ("text 0 0", "text 0 1"), "yes", "no", 0.8),
+        ("dev.csv:3", ("text 1 0", "text 1 1"), "no", "yes", 0.7),
+    ]
+
+
+def test_several_labels_are_as_wrong_as_their_surest_wrong_label():
+    labels = Labels("several", ("x", "y", "z"), ("x", "y", "z"))
+    shares = np.array([[0.9, 0.6, 0.2], [0.9, 0.1, 0.1], [0.2, 0.4, 0.95]])
+    decoded = Decoded((shares >= 0.5).astype(int), shares)
+    found = find_mistakes(spec_of(labels), examples_of([[1, 0, 0], [1, 1, 0], [0, 0, 1]], int), decoded)
+    assert [(row.where, row.expected, row.predicted, row.probability) for row in found] == [
+        ("dev.csv:3", ("x", "y"), ("x",), 0.9),  # sure of the missing y by 1 − 0.1
+        ("dev.csv:2", ("x",), ("x", "y"), 0.6),
+    ]
+
+
+def test_every_score_is_listed_by_how_far_off_it_is():
+    decoded = Decoded(np.array([3.5, 1.0, 4.0]), None)
+    found = find_mistakes(spec_of(Labels("score", high=5.0)), examples_of([3.8, 4.0, 4.0], np.float32), decoded)
+    assert [(row.where, row.expected, row.predicted, row.probability) for row in found] == [
+        ("dev.csv:3", 4.0, 1.0, None),
+        ("dev.csv:2", 3.8, 3.5, None),
+        ("dev.csv:4", 4.0, 4.0, None),
+    ]
+    assert [row.error for row in found] == pytest.approx([3.0, 0.3, 0.0], abs=1e-6)  # the label is a float32
+
+
+def test_equal_mistakes_keep_the_order_of_the_file():
+    shares = np.tile([0.75, 0.25], (40, 1))
+    found = find_mistakes(
+        spec_of(Labels("classes", ("a", "b"), ("a", "b"))),
+        examples_of([1] * 40, int),
+        Decoded(np.zeros(40, int), shares),
+    )
+    assert [row.where for row in found] == [f"dev.csv:{row + 2}" for row in range(40)]
+
+
+MISTAKES = [
+    Mistake("mood", "dev.csv:7", ('a "dog",\nwet',), "low", "high", 0.75, None),
+    Mistake("near", "dev.csv:2", ("Zoë", "ü ☃"), 4.5, 1.25, None, 3.25),
+    Mistake("tags", "dev.csv:3", ("x",), ("a", "b"), (), 0.5, None),
+]
+
+
+def test_a_csv_file_has_a_column_a_text(tmp_path):
+    write_mistakes(MISTAKES, tmp_path / "wrong.csv")
+    with (tmp_path / "wrong.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert rows == [
+        ["task", "where", "expected", "predicted", "probability", "error", "text", "text2"],
+        ["mood", "dev.csv:7", "low", "high", "0.75", "", 'a "dog",\nwet', ""],
+        ["near", "dev.csv:2", "4.5", "1.25", "", "3.25", "Zoë", "ü ☃"],
+        ["tags", "dev.csv:3", "a|b", "", "0.5", "", "x", ""],
+    ]
+
+
+def test_a_jsonl_file_has_a_list_of_texts(tmp_path):
+    write_mistakes(MISTAKES[1:], tmp_path / "wrong.JSONL")
+    first, second = map(json.loads, (tmp_path / "wrong.JSONL").read_text(encoding="utf-8").splitlines())
+    assert first == {
+        "task": "near", "where": "dev.csv:2", "expected": 4.5, "predicted": 1.25, "probability": None, "error": 3.25,
+        "texts": ["Zoë", "ü ☃"],
+    }  # fmt: skip
+    assert (second["expected"], second["predicted"]) == (["a", "b"], [])
+
+
+def test_no_mistakes_make_a_file_of_its_header(tmp_path):
+    write_mistakes([], tmp_path / "wrong.csv")
+    assert (tmp_path / "wrong.csv").read_text() == "task,where,expected,predicted,probability,error,text\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("wrong.txt", "unknown kind of file; give .csv or .jsonl"),
+        ("gone/wrong.csv", "its folder does not exist"),
+        ("folder.csv", "is a folder; give the name of a file"),
+        ("dev.csv", "has the name of the data itself; choose another name"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused(tmp_path, name, message):
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "dev.csv").touch()
+    with pytest.raises(RequestError) as caught:
+        check_place(tmp_path / name, {"dev.csv"})
+    assert str(caught.value) == f"--mistakes {tmp_path / name}: {message}"

@@ -41,6 +41,17 @@ def test_mistakes_are_written_worst_first_and_agree_with_the_scores(run, plait, 
     assert lines[int(line) - 1] == f"{near[0]['text']},{near[0]['text2']},{near[0]['expected']}"
 
 
+def test_the_order_of_two_texts_is_told(run, plait):
+    out, _ = plait("evaluate", run, "--json")
+    order = json.loads(out.splitlines()[-1])["order"]
+    assert order == {
+        "same": {"changed": 0.0, "difference": None, "symmetric": True},
+        "near": {"changed": None, "difference": 0.0, "symmetric": True},
+    }
+    out, _ = plait("evaluate", run)
+    assert out.count("its head gives the same for both orders of the two texts") == 2
+
+
 def test_the_table_says_where_the_mistakes_are(run, plait, tmp_path):
     assert "wrong predictions" not in plait("evaluate", run)[0]
     out, _ = plait("evaluate", run, "--mistakes", tmp_path / "wrong.jsonl")

@@ -61,6 +61,13 @@ def test_a_head_takes_one_embedding_for_each_of_its_views(name):
     assert len(inspect.signature(HEADS[name].forward).parameters) == 1 + views_of(name)  # self first
 
 
+@pytest.mark.parametrize("name", [name for name in HEADS if views_of(name) == 2])
+def test_a_head_is_symmetric_exactly_if_it_says_so(name):
+    head = make(name, width=6)
+    equal = [torch.equal(head(u, v), head(v, u)) for u, v in (draw(seed, 2) for seed in SEEDS)]
+    assert equal == [HEADS[name].symmetric] * len(SEEDS)
+
+
 @pytest.mark.parametrize("variant", [*HEADS.values(), *SHARED_LAYERS.values()])
 def test_options_are_keyword_only_and_have_defaults(variant):
     _, *options = inspect.signature(variant).parameters.values()

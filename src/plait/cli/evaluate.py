@@ -26,6 +26,7 @@ def command(
     """Score a model on labelled data.
 
     MODEL is a model directory or a run. Scores come with 95 % bootstrap intervals and beside their baselines.
+    Of tasks that compare two texts it tells how often swapping them changes the answer.
     With --mistakes, the wrong predictions of each task go to a file, the surest first; of scores all, the farthest off
     first.
     """
@@ -33,6 +34,7 @@ def command(
     from plait.evaluation.evaluate import decode_examples, score
     from plait.evaluation.find import find_split, given_examples
     from plait.evaluation.mistakes import check_place, find_mistakes, write_mistakes
+    from plait.evaluation.order import measure_order, needs_pass
     from plait.model.about import read_about
     from plait.model.apply import cut_inputs
     from plait.model.load import load_model
@@ -45,10 +47,16 @@ def command(
     if mistakes:
         check_place(mistakes, {where.rpartition(":")[0] for part in examples.values() for where in part.origins})
     watcher = watcher_for(as_json)
-    watcher.begin("evaluating", sum(len(part) * len(part.texts) for part in examples.values()))
+    passes = {task: 2 if needs_pass(loaded, task) else 1 for task in examples}
+    inputs = sum(passes[task] * len(part) * len(part.texts) for task, part in examples.items())
+    watcher.begin("evaluating", inputs)
     decoded = {task: decode_examples(loaded, task, part, progress=watcher.advance) for task, part in examples.items()}
     scores = {
         task: score(loaded.tasks[task], part.labels, decoded[task], intervals=True) for task, part in examples.items()
+    }
+    orders = {
+        task: measure_order(loaded, task, part, decoded[task], progress=watcher.advance)
+        for task, part in examples.items()
     }
     watcher.end()
     for task, part in examples.items():
@@ -62,7 +70,8 @@ def command(
     baselines = {} if files else about["baselines"].get(split, {})
     if as_json:
         told = {task: asdict(found) for task, found in scores.items()}
-        print_json({"kind": "result", "scores": told, "baselines": baselines, "mistakes": mistakes})
+        order = {task: asdict(found) for task, found in orders.items() if found}
+        print_json({"kind": "result", "scores": told, "order": order, "baselines": baselines, "mistakes": mistakes})
         return
     out = console()
     metrics = {task: found.metric for task, found in scores.items()}
@@ -76,6 +85,8 @@ def command(
         if found.per_class:
             shares = ", ".join(f"{name} {number(value)}" for name, value in found.per_class.items())
             out.print(f"  right among those that are: {shares}", soft_wrap=True)
+        if order_found := orders[task]:
+            out.print(f"  {order_found.describe()}", soft_wrap=True)
     if mistakes:
         counts = ", ".join(f"{len(found):,} of {task}" for task, found in wrong.items())
         out.print(f"wrong predictions in {mistakes}, worst first (scores: every one): {counts}", soft_wrap=True)

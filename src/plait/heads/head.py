@@ -23,5 +23,6 @@ class Head(nn.Module):
 
     reads: ClassVar[str]  # single, apart, joined, joined_both or triple
     kinds: ClassVar[tuple[str, ...]] = ("classes", "several", "yes_no", "score")  # labels that it can predict
+    symmetric: ClassVar[bool] = False  # whether swapping its two texts can never change its outputs
     after_shared_layer: ClassVar[bool] = True  # whether it may stand behind the model's shared layer
     output_layer: ClassVar[str | None] = None  # the linear layer whose result is the output, if there is one

@@ -58,6 +58,7 @@ class DifferenceProduct(Head):
 
     reads = "apart"
     output_layer = "outer"
+    symmetric = True
 
     def __init__(self, size: Size, *, hidden: Annotated[int, Gt(0)] | None = None) -> None:
         super().__init__()
@@ -77,6 +78,7 @@ class Cosine(Head):
     """scale × cos(u, v), without weights (best-of-bert §4.2); the scale is the top of the range, or 1."""
 
     reads = "apart"
+    symmetric = True
     kinds = ("score",)
     after_shared_layer = False
 
@@ -165,6 +167,7 @@ class Dot(Head):
     """
 
     reads = "apart"
+    symmetric = True
     kinds = ("yes_no", "score")
     after_shared_layer = False
 

@@ -35,6 +35,11 @@ class TaskSpec:
         return HEADS[self.head].reads
 
     @property
+    def symmetric(self) -> bool:
+        """Whether the order of two texts can never matter to the head."""
+        return HEADS[self.head].symmetric
+
+    @property
     def views(self) -> tuple[str, ...]:
         """The inputs of the encoder that the head needs."""
         return VIEWS[self.reads]

@@ -45,8 +45,12 @@ def work_through(
     resume: bool,
     errors: Path | None,
     as_json: bool,
+    kind: str | None = None,
 ) -> None:
-    """Run a job over a file or a pipe with progress; the job is made once the request is known to be sound."""
+    """Run a job over a file or a pipe with progress; the job is made once the request is known to be sound.
+
+    The kind of file that is written is the one that the output's name asks for, unless it is given.
+    """
     from plait.cli.display import print_json, watcher_for
     from plait.errors import RequestError
     from plait.inference.parts import Parts
@@ -64,7 +68,8 @@ def work_through(
         raise click.UsageError("a pipe cannot be gone on with; --resume needs two files")
     if as_json and output == "-":
         raise click.UsageError("with --output - the rows go where --json would write; drop one")
-    kind = None if output == "-" else output_kind(output, kinds)
+    if output != "-":
+        kind = kind or output_kind(output, kinds)
     watcher = watcher_for(as_json)
     try:
         done = run_job(make(), source, output, kind, watcher, stdin_kind=stdin_kind, resume=resume, errors=errors)

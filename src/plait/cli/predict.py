@@ -16,16 +16,23 @@ __all__ = ["command"]
 
 @click.command()
 @click.argument("model", type=click.Path())
-@click.argument("task")
+@click.argument("task", required=False)
 @click.argument("texts", nargs=-1, metavar="[TEXT [TEXT]]")
 @file_options(".csv, .jsonl or .parquet")
 @click.option(
     "--text", "columns", multiple=True, metavar="COLUMN", help="The file's text columns, if not as in training."
 )
+@click.option(
+    "--every",
+    multiple=True,
+    metavar="TASK=FILE…",
+    help="Predict for several tasks, each with its own file; --output is then a folder.",
+)
+@click.option("--leaderboard", is_flag=True, help="With --every: files as CS224N's leaderboard takes them.")
 @click.option("--json", "as_json", is_flag=True, help="The prediction as JSON.")
 def command(
     model: str,
-    task: str,
+    task: str | None,
     texts: tuple[str, ...],
     source: str | None,
     output: str | None,
@@ -33,13 +40,28 @@ def command(
     resume: bool,
     errors: Path | None,
     columns: tuple[str, ...],
+    every: tuple[str, ...],
+    leaderboard: bool,
     as_json: bool,
 ) -> None:
-    """Predict with one task of a model.
+    """Predict with one task of a model, or with several.
 
     For one text, or one pair of texts, given here; or for every row of a file, of any size. Its other columns are
     passed through; a bad row gets an empty prediction and a line in the file of errors.
+    --every sst=a.csv sts=b.csv --output DIR predicts for several tasks at once, one file a task.
     """
+    if every:
+        if source or stdin_kind or errors or columns:
+            raise click.UsageError("--input, --format, --errors and --text are for one task, not for --every")
+        if output is None:
+            raise click.UsageError("--every needs --output, a folder")
+        given = [*every, *([task] if task else []), *texts]  # what follows the first TASK=FILE without an option
+        predict_every(model, given, Path(output), leaderboard=leaderboard, resume=resume, as_json=as_json)
+        return
+    if leaderboard:
+        raise click.UsageError("--leaderboard goes with --every")
+    if task is None:
+        raise click.UsageError("give TASK, or --every TASK=FILE")
     if bool(texts) == bool(source):
         raise click.UsageError("give TEXT (two for a pair), or --input FILE")
     if texts and (output or stdin_kind or resume or errors or columns):
@@ -85,3 +107,64 @@ def command(
         others = "  ".join(f"{name} {share:.2f}" for name, share in prediction.probabilities.items())
         label = prediction.label if isinstance(prediction.label, str) else ", ".join(prediction.label or ()) or "none"
         click.echo(f"{label}   ({others})")
+
+
+def predict_every(
+    model: str, assignments: list[str], folder: Path, *, leaderboard: bool, resume: bool, as_json: bool
+) -> None:
+    """Predict for every TASK=FILE into a folder; whatever is wrong with them is told before the first one begins."""
+    from functools import partial
+
+    from plait.data.read import format_of
+    from plait.errors import RequestError
+    from plait.inference.leaderboard import leaderboard_file, leaderboard_job
+    from plait.inference.parts import Parts
+    from plait.inference.predictor import load
+    from plait.inference.stream import predict_job
+    from plait.model.about import read_about
+    from plait.model.load import model_identity
+    from plait.model.tasks import files_of_tasks
+
+    read_about(model)
+    predictor = load(model)
+    given, mistakes = files_of_tasks("--every", assignments, predictor.tasks)
+    outputs: dict[Path, tuple[str, str]] = {}
+    for task, source in given:
+        kind = format_of(Path(source))
+        name = f"{task.replace('/', '-')}.{'csv' if kind == 'tsv' else kind}"
+        if kind is None or source.startswith("hub:"):
+            mistakes.append(f"--every {task}={source}: is no file of a known kind; give .csv, .tsv, .jsonl or .parquet")
+            continue
+        if leaderboard:
+            try:
+                name = leaderboard_file(predictor.tasks[task], source)
+            except RequestError as error:
+                mistakes += error.mistakes
+        if folder / name in outputs:
+            mistakes.append(f"--every {task}={source}: {name} is the file of {outputs[folder / name][0]} already")
+        outputs[folder / name] = task, source
+    if folder.exists() and not folder.is_dir():
+        mistakes.append(f"--output {folder}: is a file; with --every it is a folder")
+    begun = {place: resume and Parts(place).journal.is_file() for place in outputs}
+    if resume and not any(begun.values()):
+        mistakes.append(f"{folder}: there is nothing to go on with; drop --resume")
+    if mistakes:
+        raise RequestError(*mistakes)
+    folder.mkdir(parents=True, exist_ok=True)
+    identity = model_identity(model)
+    for place, (task, source) in outputs.items():
+        spec = predictor.tasks[task]
+        make = partial(predict_job, predictor, spec, spec.text, identity)
+        if leaderboard:
+            make = partial(leaderboard_job, predictor, spec, identity)
+        work_through(
+            make,
+            source,
+            str(place),
+            ("csv", "jsonl", "parquet"),
+            stdin_kind=None,
+            resume=begun[place],
+            errors=None,
+            as_json=as_json,
+            kind="leaderboard" if leaderboard else None,
+        )

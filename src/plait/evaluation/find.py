@@ -9,11 +9,11 @@ from typing import Any
 from plait.data.examples import Examples, examples_from, sound_examples
 from plait.data.read import read_rows
 from plait.data.splits import fewer_rows, read_splits
-from plait.errors import DataError, RequestError, did_you_mean
+from plait.errors import DataError, RequestError
 from plait.model.about import find_model, portable, portable_task
 from plait.model.files import sha256_of
 from plait.model.model import Model
-from plait.model.tasks import TaskSpec
+from plait.model.tasks import TaskSpec, files_of_tasks
 from plait.recipe.schema import Source, Task
 
 __all__ = ["TaskOrigin", "find_split", "given_examples", "known_origins", "split_examples"]
@@ -35,18 +35,10 @@ class TaskOrigin:
 
 def given_examples(model: Model, assignments: Sequence[str]) -> dict[str, Examples]:
     """The examples of TASK=FILE of the command line."""
-    mistakes: list[str] = []
+    given, mistakes = files_of_tasks("--on", assignments, model.tasks)
     files: dict[str, list[Source]] = {}
-    for assignment in assignments:
-        task, equals, name = assignment.partition("=")
-        if not equals:
-            mistakes.append(f"--on {assignment}: expected TASK=FILE")
-        elif task not in model.tasks:
-            mistakes.append(f"--on {assignment}: the model has no task {task!r}; {did_you_mean(task, model.tasks)}")
-        elif not name.startswith("hub:") and not Path(name).is_file():
-            mistakes.append(f"--on {assignment}: no such file")
-        else:
-            files.setdefault(task, []).append(Source(file=name))
+    for task, name in given:
+        files.setdefault(task, []).append(Source(file=name))
     if mistakes:
         raise RequestError(*mistakes)
     examples: dict[str, Examples] = {}

@@ -46,11 +46,12 @@ class Job:
     work: Callable[[Texts], tuple[Added, np.ndarray | None]]
     limit: int  # tokens at which inputs are cut
     count_cut: Callable[[Texts], tuple[int, int]]  # inputs, and those of them that are cut
+    needs: tuple[str, ...] = ()  # other columns that the input must have
 
     @property
     def concerns(self) -> tuple[str, ...]:
         """The columns of an input that matter: those that it reads, and those whose names it would take."""
-        return (*self.text, *self.added, "embedding")
+        return (*self.text, *self.needs, *self.added, "embedding")
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def run_job(
         pyarrow_or_error(output)  # now, and not after the first rows
     given = open_input(
         source,
-        job.text,
+        (*job.text, *job.needs),
         quoting=job.quoting,
         pipe_kind=stdin_kind,
         keep_in=place and place.parent,
@@ -254,7 +255,7 @@ class Stream:
 
     def problem(self, record: Record) -> str | None:
         """Why a row can have no result."""
-        if found := record.problem or row_problem(record, self.job.text, ()):
+        if found := record.problem or row_problem(record, (*self.job.text, *self.job.needs), ()):
             return found
         return next(filter(None, (text_problem(column, record.values[column]) for column in self.job.text)), None)
 

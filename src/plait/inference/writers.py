@@ -118,6 +118,22 @@ class JsonLines(Appended):
         return b"".join(lines)
 
 
+class Leaderboard(Appended):
+    """The id and the answer of each row, with the blanks, the tab and the commas of CS224N's own files."""
+
+    def first(self, header: Header) -> bytes:
+        """The heading, which is no header of what follows."""
+        (heading,) = header.added
+        return f"id \t {heading} \n".encode()
+
+    def part(self, chunk: Chunk, header: Header) -> bytes:
+        """Some rows."""
+        ids = (as_text(passed.get("id")).strip() for passed in chunk.passed)
+        answers = ("" if added is None else added[0] for added in chunk.added)
+        lines = (f"{name} , {answer} \n" for name, answer in zip(ids, answers, strict=True))
+        return "".join(lines).encode("utf-8", "replace")
+
+
 class Npy(Appended):
     """The vectors alone, a row of NaN for a bad one."""
 
@@ -196,4 +212,10 @@ def writable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-WRITERS: Mapping[str, Writer] = {"csv": Csv(), "jsonl": JsonLines(), "npy": Npy(), "parquet": Parquet()}
+WRITERS: Mapping[str, Writer] = {
+    "csv": Csv(),
+    "jsonl": JsonLines(),
+    "leaderboard": Leaderboard(),
+    "npy": Npy(),
+    "parquet": Parquet(),
+}

@@ -1,16 +1,18 @@
 """What a model knows of each of its tasks: enough to read data for it, to predict and to explain the prediction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from plait.data.batch import VIEWS
 from plait.data.labels import Labels
+from plait.errors import did_you_mean
 from plait.heads import HEADS, Size
 
-__all__ = ["TaskSpec", "build_head", "spec_from_json", "spec_to_json"]
+__all__ = ["TaskSpec", "build_head", "files_of_tasks", "spec_from_json", "spec_to_json"]
 
 
 @dataclass(frozen=True)
@@ -66,3 +68,22 @@ def spec_from_json(value: Mapping[str, Any]) -> TaskSpec:
     label = value["label"]  # one column was a plain text once
     columns = (label,) if isinstance(label, str) else tuple(label)
     return TaskSpec(**{**value, "labels": labels, "text": tuple(value["text"]), "label": columns})
+
+
+def files_of_tasks(
+    option: str, assignments: Sequence[str], tasks: Mapping[str, TaskSpec]
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """The task and the file of each TASK=FILE of the command line, and what is wrong with the others."""
+    found: list[tuple[str, str]] = []
+    mistakes: list[str] = []
+    for assignment in assignments:
+        task, equals, name = assignment.partition("=")
+        if not equals:
+            mistakes.append(f"{option} {assignment}: expected TASK=FILE")
+        elif task not in tasks:
+            mistakes.append(f"{option} {assignment}: the model has no task {task!r}; {did_you_mean(task, tasks)}")
+        elif not name.startswith("hub:") and not Path(name).is_file():
+            mistakes.append(f"{option} {assignment}: no such file")
+        else:
+            found.append((task, name))
+    return found, mistakes

@@ -34,7 +34,7 @@ def work(recipe: dict, folder: str) -> None:
         with pytest.raises(RunError, match="is finished") if finished else nullcontext():
             loop.resume(folder)
     else:
-        loop.train(recipe, folder, baselines=False)
+        loop.train(recipe, folder, baselines=False, keep=2)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,8 @@ def same_run(unbroken: Path, broken: Path) -> None:
     assert mended["last_weights_sha256"] == whole["last_weights_sha256"]
     assert mended["scores"] == whole["scores"] and mended["best_step"] == whole["best_step"]
     same_files(unbroken / "best", broken / "best")
+    assert mended["kept"] == whole["kept"] and len(whole["kept"]) == 2
+    same_files(unbroken / "kept", broken / "kept")
     assert (broken / "metrics.jsonl").read_bytes() == (unbroken / "metrics.jsonl").read_bytes()
     assert not list(broken.rglob("*.part")), "a killed process left something behind"
 

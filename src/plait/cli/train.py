@@ -44,6 +44,12 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
     help="Measure first what a result must beat.",
 )
 @click.option("--single-task", is_flag=True, help="Train each task alone as well, under the same settings.")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Keep the N best models in RUN/kept, for plait ensemble.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Events and the result as JSON lines.")
 def command(
     recipe: str | None,
@@ -54,6 +60,7 @@ def command(
     resume: Path | None,
     baselines: bool,
     single_task: bool,
+    keep: int | None,
     as_json: bool,
 ) -> None:
     """Train a recipe, or go on with a run.
@@ -66,6 +73,8 @@ def command(
         raise click.UsageError("--resume goes on in the run's own directory; drop --out")
     if resume and single_task:
         raise click.UsageError("a run goes on as it began; drop --single-task")
+    if resume and keep:
+        raise click.UsageError("a run keeps as many models as it was begun with; drop --keep")
     result = run_recipe(
         recipe,
         out=out,
@@ -75,6 +84,7 @@ def command(
         resume=resume,
         baselines=baselines,
         single_task=single_task,
+        keep=keep or 0,
         as_json=as_json,
     )
     show(result, as_json)
@@ -90,6 +100,7 @@ def run_recipe(
     resume: Path | None = None,
     baselines: bool = True,
     single_task: bool = False,
+    keep: int = 0,
     as_json: bool = False,
 ) -> "Result":
     """Train or resume with progress; a signal ends the program after a checkpoint."""
@@ -103,7 +114,7 @@ def run_recipe(
         begin = partial(loop.resume, resume, recipe=recipe)
     else:
         assert recipe is not None, "a run is new or goes on"
-        begin = partial(loop.train, recipe, out, baselines=baselines, single_task=single_task)
+        begin = partial(loop.train, recipe, out, baselines=baselines, single_task=single_task, keep=keep)
     watcher = watcher_for(as_json)
     with stop_on_signals() as stop:
         try:
@@ -146,3 +157,6 @@ def show(result: "Result", as_json: bool) -> None:
         gains = ", ".join(f"{task} {values[task] - score:+.3f}" for task, score in result.alone.items())
         out.print(f"what training together gains over training alone: {gains}", soft_wrap=True)
     out.print(f"{result.steps:,} steps in {result.seconds:,.0f} s; the best model: {result.model}", soft_wrap=True)
+    if result.kept_models:
+        names = ", ".join(folder.name for folder in result.kept_models)
+        out.print(f"kept, best first: {names} in {result.kept_models[0].parent}", soft_wrap=True)

@@ -58,8 +58,10 @@ def given_examples(model: Model, assignments: Sequence[str]) -> dict[str, Exampl
 def known_origins(folder: Path, about: Mapping[str, Any]) -> dict[str, TaskOrigin]:
     """The data behind each task of a model: by the paths of its run where that is at hand, else by names alone."""
     recipe, kept = about["recipe"], about.get("kept", {})
-    begun = folder.resolve().parent / "run.json"
-    if begun.is_file():
+    here = folder.resolve()
+    for begun in (here.parent / "run.json", here.parent.parent / "run.json"):  # RUN/best, or RUN/kept/epoch3
+        if not begun.is_file():
+            continue
         run = json.loads(begun.read_text(encoding="utf-8"))
         if portable(run["recipe"]) == recipe:  # the run that made it, not one that it was copied into
             recipe, kept = run["recipe"], run.get("kept", {})

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -13,6 +13,7 @@ from plait.errors import RunError
 from plait.model.files import save_tensors, whole_folder
 from plait.model.model import Model
 from plait.model.save import write_json
+from plait.training.keep import Standing
 from plait.training.optimizer import load_state, state_tensors
 
 __all__ = ["Position", "load_checkpoint", "newest_checkpoint", "save_checkpoint"]
@@ -31,6 +32,7 @@ class Position:
     patience: int = 0  # evaluations since the best
     stopped_early: bool = False
     seconds: float = 0.0  # spent so far
+    kept: list[Standing] = field(default_factory=list)  # models that are kept, best first
 
 
 def save_checkpoint(folder: Path, model: Model, optimizer: torch.optim.Optimizer, position: Position) -> None:
@@ -56,7 +58,9 @@ def load_checkpoint(place: Path, model: Model, optimizer: torch.optim.Optimizer)
     try:
         model.load_state_dict(load_file(place / "weights.safetensors"))
         load_state(model, optimizer, load_file(place / "optimizer.safetensors"))
-        return Position(**json.loads((place / "position.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
+        position = json.loads((place / "position.json").read_text(encoding="utf-8"))
+        kept = [Standing(**standing) for standing in position.pop("kept", ())]
+        return Position(**position, kept=kept)
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RunError(f"{place}: is damaged ({reason}); delete it to begin the run again") from None

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -28,6 +28,7 @@ from plait.training.alone import ALONE, alone_recipe
 from plait.training.baselines import BEFORE, measure_baselines, measure_before
 from plait.training.checkpoint import Position, load_checkpoint, newest_checkpoint, save_checkpoint
 from plait.training.grow import score_kept
+from plait.training.keep import Standing, keep_best
 from plait.training.run import Run
 from plait.training.settle import Settled, settle_recipe
 from plait.training.tables import TABLES
@@ -51,6 +52,7 @@ class Result:
     seconds: float  # of training and evaluation, pauses left out
     kept: tuple[str, ...] = ()  # tasks of the model that it grew from, scored and not trained
     alone: dict[str, float] = field(default_factory=dict)  # task → its metric on dev when it is trained alone
+    kept_models: tuple[Path, ...] = ()  # the best models' directories, best first, where so many were asked for
 
 
 class Stopped(Exception):
@@ -66,6 +68,7 @@ def train(
     assignments: Sequence[str] = (),
     baselines: bool = True,
     single_task: bool = False,
+    keep: int = 0,
     watcher: Watcher | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Result:
@@ -74,15 +77,18 @@ def train(
     The recipe is a YAML file, a bundled name such as "starter", the same keys in a mapping, or a Recipe. In a mapping,
     the train, dev and test of a task may be tables: pandas or polars data frames, or lists of dicts. Its run goes to
     `out`, or to runs/ under the recipe's name. `data` is a folder that its files are looked for in, `assignments` are
-    changes such as "lr=1e-4". With `single_task`, each task is trained alone as well, under the same settings.
+    changes such as "lr=1e-4". With `single_task`, each task is trained alone as well, under the same settings. `keep` is
+    how many of the best models stay in the run's folder `kept`.
     """
+    if keep < 0:
+        raise RunError(f"keep: expected how many models to keep, found {keep}")
     name = Path(recipe).stem if isinstance(recipe, str | Path) else "recipe"
     run = Run(Path(out or Path("runs") / name))
     run.check_free()
     settled = settle_recipe(as_recipe(run.keep_tables(recipe), data, profile, assignments))
     trainer = Trainer(settled)  # what can be refused is refused before there is a run
     with run.locked():
-        run.create(settled, baselines=baselines, single_task=single_task)
+        run.create(settled, baselines=baselines, single_task=single_task, keep=keep)
         return work(run, trainer, watcher or Silent(), stop)
 
 
@@ -231,6 +237,7 @@ class Loop:
         self.baselines = baselines
         self.watcher = watcher
         self.stop = stop
+        self.keep: int = run.begun().get("keep", 0)
         self.started = time.monotonic() - position.seconds
 
     def go(self) -> None:
@@ -257,7 +264,7 @@ class Loop:
         """Evaluate and save where it is due."""
         position, recipe = self.position, self.trainer.recipe
         if epoch_ends or (recipe.evaluate_every != "epoch" and position.step % recipe.evaluate_every == 0):
-            self.evaluate()
+            self.evaluate(f"epoch{position.epoch + 1}" if epoch_ends else f"step{position.step}")
         if epoch_ends:
             position.epoch += 1
             position.step_in_epoch = 0
@@ -271,8 +278,8 @@ class Loop:
         if stopping:
             raise Stopped(f"stopped after step {position.step:,}; plait train --resume {self.run.folder} goes on")
 
-    def evaluate(self) -> None:
-        """Score train and dev, keep the model if it is the best so far."""
+    def evaluate(self, name: str) -> None:
+        """Score train and dev, keep the model if it is the best so far, or one of the best, under this name."""
         position, recipe = self.position, self.trainer.recipe
         scores = self.score("dev")
         start = self.trainer.settled.start
@@ -292,7 +299,15 @@ class Loop:
         if better:
             position.best_step, position.best_score, position.patience = position.step, judged, 0
             save_model(self.trainer.model, self.run.best, self.about({**scores, **kept}))
-        else:
+        if self.keep:
+            position.kept = keep_best(
+                self.run.kept,
+                position.kept,
+                Standing(name, position.step, judged),
+                self.keep,
+                lambda folder: save_model(self.trainer.model, folder, self.about({**scores, **kept})),
+            )
+        if not better:
             position.patience += 1
             position.stopped_early = recipe.early_stopping is not None and position.patience >= recipe.early_stopping
         self.watcher.scores(
@@ -343,6 +358,7 @@ def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, 
         "scores": about["scores"],
         "baselines": baselines,
         "last_weights_sha256": weights_digest(trainer.model),
+        "kept": [asdict(standing) for standing in position.kept],
     }
     with whole_file(run.result) as aside:
         write_json(aside, result)
@@ -362,6 +378,7 @@ def result_of(run: Run, settled: Settled, alone: dict[str, float]) -> Result:
         seconds=told["seconds"],
         kept=tuple(settled.start.kept) if settled.start else (),
         alone=alone,
+        kept_models=tuple(run.kept / standing["name"] for standing in told.get("kept", ())),
     )
 
 

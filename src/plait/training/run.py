@@ -36,6 +36,7 @@ class Run:
         self.baselines = folder / "baselines.json"
         self.checkpoints = folder / "checkpoints"
         self.best = folder / "best"
+        self.kept = folder / "kept"  # the best models, where so many were asked for
         self.result = folder / "result.json"
         self.alone = folder / "alone.json"  # the scores of the tasks when each is trained by itself
         self.bad_rows = folder / "bad-rows.jsonl"
@@ -77,7 +78,7 @@ class Run:
         """Whether there is nothing left to do."""
         return self.result.is_file() and (self.alone.is_file() or not self.begun().get("single_task"))
 
-    def create(self, settled: Settled, *, baselines: bool, single_task: bool = False) -> None:
+    def create(self, settled: Settled, *, baselines: bool, single_task: bool = False, keep: int = 0) -> None:
         """Write down how the run begins; run.json comes last and makes it one. The caller holds the lock."""
         self.check_free()
         write_recipe(settled.recipe, self.recipe)
@@ -94,6 +95,7 @@ class Run:
                     "threads": torch.get_num_threads(),
                     "baselines": baselines,
                     "single_task": single_task,
+                    "keep": keep,
                     "recipe": settled.recipe.model_dump(mode="json"),
                     "encoder": settled.encoder,
                     "data": settled.fingerprints,
@@ -138,7 +140,7 @@ class Run:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise RunError(f"{self.folder}: another process is training this run") from None
-            for folder in (self.folder, self.checkpoints):
+            for folder in (self.folder, self.checkpoints, self.kept):
                 for left in (*folder.glob(".*.part"), *folder.glob(".*.old")):
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
             yield

@@ -71,6 +71,7 @@ SEE = {
 }
 VIEW_WORDS = {
     "first": "the first text alone",
+    "again": "the same again, under other dropout",
     "second": "the second alone",
     "third": "the third alone",
     "joined": "both texts in one input",
@@ -173,8 +174,12 @@ def variants() -> list[str]:
         for name, head in HEADS.items()
     ]
     losses = [(f"`{name}`", coded(loss.links), meaning(loss.function)) for name, loss in LOSSES.items()]
-    weight = get_type_hints(schema.LossChoice, include_extras=True)["weight"]
-    default = shown(schema.LossChoice.model_fields["weight"].default)
+    hints = get_type_hints(schema.LossChoice, include_extras=True)
+    common = [
+        ("every loss", f"`{name}`", alternatives(hints[name]), shown(field.default))
+        for name, field in schema.LossChoice.model_fields.items()
+        if name not in schema.Choice.model_fields
+    ]
     return [
         "## Heads",
         prose("""
@@ -186,11 +191,13 @@ def variants() -> list[str]:
         "## Losses",
         prose("""
             A task may have several: `loss: [cross_entropy, {name: binary_cross_entropy, weight: 0.5}]`. They are added
-            up, each times its weight, and the first one says how outputs become predictions. B: the rows of a batch.
-            C: the outputs of the head, one for each class.
+            up, each times its weight, and the first one of predictions says how outputs become predictions. Losses of
+            embeddings stand beside one that trains the head, or alone behind a head without weights. Of pairs, those
+            with a score of at least `positive_above`, with the label `positive_label`, or with the answer yes are the
+            positives. B: the rows of a batch. C: the outputs of the head, one for each class.
         """),
         table(("name", "for labels", "what it does"), losses),
-        *option_table(TABLES.losses, [("every loss", "`weight`", alternatives(weight), default)]),
+        *option_table(TABLES.losses, common),
         "## Schedules",
         prose("""
             `order` names every task. `epoch` says when an epoch ends: with the `longest` or `shortest` task, or with

@@ -42,8 +42,9 @@ def test_a_loss_names_its_links_and_has_keyword_only_options(name):
         taken = ["outputs_BC", "label_B", "class_weights_C", "label_smoothing"]
         assert [p.name for p in parameters[:4]] == taken
     else:  # one embedding for each view
-        taken = VIEWS[loss.reads]
-        assert all(p.name.endswith("_BD") for p in parameters[: len(taken)])
+        views = VIEWS[loss.reads]
+        assert all(p.name.endswith("_BD") for p in parameters[: len(views)])
+        taken = [*views, *(["label or same"] if loss.takes in ("label", "same") else [])]
     assert all(p.kind is p.KEYWORD_ONLY and p.default is not p.empty for p in parameters[len(taken) :])
 
 

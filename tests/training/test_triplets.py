@@ -168,7 +168,7 @@ def mistakes(recipe: dict) -> list[str]:
         ({"head": "cosine"}, "recipe: tasks.near.head: cosine reads two texts, the task has 3; fitting: nearer"),
         (
             {"loss": "mse"},
-            "tasks.near.loss: mse cannot learn from triplets labels; fitting: simcse_supervised",
+            "tasks.near.loss: mse cannot learn from triplets labels; fitting: simcse_supervised, triplet",
         ),
         ({"metric": "f1"}, "tasks.near.metric: f1 is not for triplets labels; allowed: accuracy"),
         (

@@ -92,8 +92,8 @@ def contrastive(
     """
     require_equal_shapes("contrastive", first_BD, second_BD)
     require_labels("contrastive", same_B, first_BD)
-    d_B = measure(first_BD, second_BD, distance)
-    loss_B = torch.where(same_B.bool(), d_B, F.relu(margin - d_B)) ** 2 / 2
+    distance_B = measure(first_BD, second_BD, distance)
+    loss_B = torch.where(same_B.bool(), distance_B, F.relu(margin - distance_B)) ** 2 / 2
     return loss_B.sum() / max(len(loss_B), 1)
 
 
@@ -105,7 +105,7 @@ def triplet(
     margin: Annotated[float, Ge(0)] = 0.2,
     distance: Literal["unit_squared", "euclidean", "cosine"] = "unit_squared",
 ) -> Tensor:
-    """max(0, d(anchor, positive) − d(anchor, negative) + margin), mean over B (Schroff 2015, eq. 3).
+    """max(0, d(anchor, positive) − d(anchor, negative) + margin), mean over B (Schroff 2015).
 
     `unit_squared`: squared Euclidean between unit vectors, from 0 to 4; `euclidean`: as they are; `cosine`: 1 − cos.
     """
@@ -141,17 +141,16 @@ def find_own(scores_BX: Tensor) -> Tensor:
     return F.cross_entropy(scores_BX, own_B, reduction="sum") / max(len(scores_BX), 1)
 
 
-def measure(u_BD: Tensor, v_BD: Tensor, kind: str) -> Tensor:
+def measure(u_BD: Tensor, v_BD: Tensor, distance: str) -> Tensor:
     """The distance of each pair of rows (B,); where it is 0, so is its gradient."""
-    if kind == "euclidean":
-        return torch.linalg.vector_norm(u_BD - v_BD, dim=-1)
-    u_BD, v_BD = F.normalize(u_BD, dim=-1), F.normalize(v_BD, dim=-1)
-    if kind == "unit_euclidean":
-        return torch.linalg.vector_norm(u_BD - v_BD, dim=-1)
-    if kind == "unit_squared":
+    if distance != "euclidean":
+        u_BD, v_BD = F.normalize(u_BD, dim=-1), F.normalize(v_BD, dim=-1)
+    if distance == "cosine":
+        return 1 - (u_BD * v_BD).sum(dim=-1)
+    if distance == "unit_squared":
         return ((u_BD - v_BD) ** 2).sum(dim=-1)
-    assert kind == "cosine", kind
-    return 1 - (u_BD * v_BD).sum(dim=-1)
+    length_B: Tensor = torch.linalg.vector_norm(u_BD - v_BD, dim=-1)
+    return length_B
 
 
 def zero_of(*sides_BD: Tensor) -> Tensor:

@@ -106,7 +106,11 @@ def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iter
         yield f"{where('head')}{task.head.name} compares embeddings and cannot stand behind a shared_layer; drop one"
     for loss in task.loss:
         if kind not in LOSSES[loss.name].links:
-            fitting = [other for other, entry in LOSSES.items() if kind in entry.links]
+            fitting = [
+                other
+                for other, entry in LOSSES.items()
+                if kind in entry.links and (entry.reads is None or kind == "triplets")
+            ]
             yield f"{where('loss')}{loss.name} cannot learn from {kind} labels; fitting: {', '.join(fitting)}"
         else:
             yield from check_positives(where("loss"), loss, labels)

@@ -77,8 +77,8 @@ def train(
     The recipe is a YAML file, a bundled name such as "starter", the same keys in a mapping, or a Recipe. In a mapping,
     the train, dev and test of a task may be tables: pandas or polars data frames, or lists of dicts. Its run goes to
     `out`, or to runs/ under the recipe's name. `data` is a folder that its files are looked for in, `assignments` are
-    changes such as "lr=1e-4". With `single_task`, each task is trained alone as well, under the same settings. `keep` is
-    how many of the best models stay in the run's folder `kept`.
+    changes such as "lr=1e-4". With `single_task`, each task is trained alone as well, under the same settings; `keep`
+    is how many of the best models stay in the run's folder `kept`.
     """
     if keep < 0:
         raise RunError(f"keep: expected how many models to keep, found {keep}")

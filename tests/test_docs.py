@@ -60,9 +60,9 @@ def folder(tiny_bert, tmp_path_factory) -> Path:
     write_rows(folder / "messy.csv")
     with (folder / "messy.csv").open("ab") as file:
         file.write(b"too,few,fields\n" + b"caf\xe9" + b"," * len(COLUMNS[1:]) + b"\n")
-    (folder / "recipe.yaml").write_text(blocks("docs/situations.md", "yaml")[0], encoding="utf-8")
-    changes = [f"encoder={tiny_bert}", "epochs=1"]
-    train(folder / "recipe.yaml", folder / "runs/first", assignments=changes, baselines=False)
+    recipe = blocks("docs/situations.md", "yaml")[0].replace("minilm", str(tiny_bert)).replace("epochs: 3", "epochs: 1")
+    (folder / "recipe.yaml").write_text(recipe, encoding="utf-8")
+    train(folder / "recipe.yaml", folder / "runs/first", baselines=False)
     return folder
 
 
@@ -125,13 +125,13 @@ def test_the_recipes_of_the_docs_can_be_trained(document, number, folder):
 
 
 def test_the_commands_of_the_situations_run(folder):
-    (commands,) = blocks("docs/situations.md", "sh")
-    for command in commands.splitlines():
+    for command in "".join(blocks("docs/situations.md", "sh")).splitlines():
         run_command(command, folder)
     with (folder / "predicted.csv").open(encoding="utf-8") as file:
         assert [row["sentence"] for row in csv.DictReader(file)] == sentences(60, seed=5, longest=30)
     assert len((folder / "predicted.jsonl").read_text(encoding="utf-8").splitlines()) == 60
     assert not (folder / "predicted.jsonl.errors.jsonl").exists()
+    assert find_tasks(folder / "runs/both") == find_tasks(folder / "runs/soup") == find_tasks(folder / "runs/first")
 
 
 def test_the_code_of_the_situations_runs(folder, tiny_bert):

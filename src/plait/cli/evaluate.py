@@ -36,7 +36,7 @@ def command(
     from plait.evaluation.mistakes import check_place, find_mistakes, write_mistakes
     from plait.evaluation.order import measure_order, needs_pass
     from plait.model.about import read_about
-    from plait.model.apply import cut_inputs
+    from plait.model.ensemble import count_cut
     from plait.model.load import load_model
 
     if mistakes:
@@ -60,10 +60,9 @@ def command(
     }
     watcher.end()
     for task, part in examples.items():
-        spec = loaded.tasks[task]
-        inputs, cut = cut_inputs(loaded, part.texts, spec.views, spec.max_length)
+        inputs, cut = count_cut(loaded, part.texts, task)
         if cut:
-            watcher.note(f"{task}: {cut:,} of {inputs:,} inputs were cut at {spec.max_length} tokens")
+            watcher.note(f"{task}: {cut:,} of {inputs:,} inputs were cut at {loaded.tasks[task].max_length} tokens")
     wrong = {task: find_mistakes(loaded.tasks[task], part, decoded[task]) for task, part in examples.items()}
     if mistakes:
         write_mistakes([mistake for found in wrong.values() for mistake in found], mistakes)

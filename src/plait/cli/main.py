@@ -10,7 +10,7 @@ from plait.errors import PlaitError
 
 __all__ = ["cli", "main"]
 
-COMMANDS = ("demo", "init", "train", "check", "evaluate", "predict", "embed", "convert", "completion")
+COMMANDS = ("demo", "init", "train", "check", "evaluate", "predict", "embed", "ensemble", "convert", "completion")
 
 
 class Commands(click.Group):

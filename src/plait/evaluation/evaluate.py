@@ -8,9 +8,8 @@ import numpy as np
 from plait.data.examples import Examples
 from plait.evaluation.metrics import METRICS, all_metrics, per_class_accuracy
 from plait.evaluation.significance import Interval, bootstrap
-from plait.model.apply import task_outputs
-from plait.model.decode import Decoded, decode
-from plait.model.model import Model
+from plait.model.decode import Decoded
+from plait.model.ensemble import AnyModel, answer
 from plait.model.tasks import TaskSpec
 
 __all__ = ["Scores", "decode_examples", "mean_score", "score", "score_task"]
@@ -34,14 +33,14 @@ class Scores:
 
 
 def decode_examples(
-    model: Model, task: str, examples: Examples, *, progress: Callable[[int], None] | None = None
+    model: AnyModel, task: str, examples: Examples, *, progress: Callable[[int], None] | None = None
 ) -> Decoded:
     """The model's predictions for some examples."""
-    return decode(task_outputs(model, task, examples.texts, progress=progress), model.tasks[task])
+    return answer(model, task, examples.texts, progress=progress)
 
 
 def score_task(
-    model: Model,
+    model: AnyModel,
     task: str,
     examples: Examples,
     *,

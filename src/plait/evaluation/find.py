@@ -11,8 +11,8 @@ from plait.data.read import read_rows
 from plait.data.splits import fewer_rows, read_splits
 from plait.errors import DataError, RequestError
 from plait.model.about import find_model, portable, portable_task
+from plait.model.ensemble import AnyModel
 from plait.model.files import sha256_of
-from plait.model.model import Model
 from plait.model.tasks import TaskSpec, files_of_tasks
 from plait.recipe.schema import Source, Task
 
@@ -33,7 +33,7 @@ class TaskOrigin:
         return {**asdict(self), "task": self.task if folders else portable_task(self.task)}
 
 
-def given_examples(model: Model, assignments: Sequence[str]) -> dict[str, Examples]:
+def given_examples(model: AnyModel, assignments: Sequence[str]) -> dict[str, Examples]:
     """The examples of TASK=FILE of the command line."""
     given, mistakes = files_of_tasks("--on", assignments, model.tasks)
     files: dict[str, list[Source]] = {}
@@ -73,7 +73,7 @@ def known_origins(folder: Path, about: Mapping[str, Any]) -> dict[str, TaskOrigi
 
 
 def find_split(
-    model: Model, source: str | Path, about: Mapping[str, Any], split: str, data: Path | None
+    model: AnyModel, source: str | Path, about: Mapping[str, Any], split: str, data: Path | None
 ) -> dict[str, Examples]:
     """The examples that a model was trained beside: in its run's files, or by their names below --data."""
     folder = find_model(source)
@@ -90,7 +90,8 @@ def find_split(
     if mistakes:
         raise RequestError(*mistakes)
     if not examples:
-        raise RequestError(f"{source}: was trained without {split} data; give --on TASK=FILE")
+        why = "was trained without" if "members" not in about else "is made of models that do not share their"
+        raise RequestError(f"{source}: {why} {split} data; give --on TASK=FILE")
     return examples
 
 

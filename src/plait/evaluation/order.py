@@ -11,7 +11,7 @@ import numpy as np
 from plait.data.examples import Examples
 from plait.evaluation.evaluate import decode_examples
 from plait.model.decode import Decoded
-from plait.model.model import Model
+from plait.model.ensemble import AnyModel, is_symmetric
 
 __all__ = ["Order", "measure_order", "needs_pass"]
 
@@ -33,14 +33,13 @@ class Order:
         return f"swapping the two texts changes {100 * (self.changed or 0):.1f} % of the answers"
 
 
-def needs_pass(model: Model, task: str) -> bool:
+def needs_pass(model: AnyModel, task: str) -> bool:
     """Whether the order must be measured, by one more pass over the examples."""
-    spec = model.tasks[task]
-    return len(spec.text) == 2 and not spec.symmetric
+    return len(model.tasks[task].text) == 2 and not is_symmetric(model, task)
 
 
 def measure_order(
-    model: Model,
+    model: AnyModel,
     task: str,
     examples: Examples,
     decoded: Decoded,

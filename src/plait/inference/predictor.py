@@ -9,10 +9,9 @@ import numpy as np
 from plait.data.frames import columns_of, is_frame
 from plait.data.records import is_unicode
 from plait.errors import RequestError, did_you_mean
-from plait.model.apply import Advance, cut_inputs, embed_texts, task_outputs
-from plait.model.decode import decode
+from plait.model.apply import Advance
+from plait.model.ensemble import AnyModel, answer, count_cut, embed, limit_of, width_of
 from plait.model.load import load_model
-from plait.model.model import Model
 from plait.model.tasks import TaskSpec
 
 __all__ = ["Prediction", "Predictor", "load"]
@@ -36,9 +35,9 @@ class Prediction:
 
 
 class Predictor:
-    """A loaded model."""
+    """A loaded model, or an ensemble of several."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: AnyModel) -> None:
         self._model = model
 
     @property
@@ -49,11 +48,11 @@ class Predictor:
     @property
     def width(self) -> int:
         """The dimensions of an embedding."""
-        return self._model.encoder.config.width
+        return width_of(self._model)
 
     def embed(self, texts: Iterable[str], *, progress: Advance | None = None) -> np.ndarray:
         """Embeddings (texts, width) in float32; unit vectors where the model normalises."""
-        embedded: np.ndarray = embed_texts(self._model, as_texts(texts), progress=progress).numpy()
+        embedded: np.ndarray = embed(self._model, as_texts(texts), progress=progress).numpy()
         return embedded
 
     def predict(
@@ -61,7 +60,7 @@ class Predictor:
     ) -> list[Prediction]:
         """The task's prediction for each text, for each pair or triplet of texts, or for each row of a data frame."""
         spec = self.task(task)
-        decoded = decode(task_outputs(self._model, task, as_columns(spec, texts), progress=progress), spec)
+        decoded = answer(self._model, task, as_columns(spec, texts), progress=progress)
         if decoded.probabilities is None:
             return [Prediction(None, float(value), None) for value in decoded.values]
         return [
@@ -71,12 +70,11 @@ class Predictor:
 
     def limit(self, task: str | None = None) -> int:
         """The tokens at which inputs are cut, for a task or for embeddings."""
-        return self.task(task).max_length if task else self._model.text.limit
+        return limit_of(self._model, self.task(task).name if task else None)
 
     def count_cut(self, texts: Sequence[Sequence[str]], task: str | None = None) -> tuple[int, int]:
         """How many inputs of the encoder the texts, given by column, make, and how many of those are cut."""
-        views = self.task(task).views if task else ("first",)
-        return cut_inputs(self._model, texts, views, self.limit(task))
+        return count_cut(self._model, texts, self.task(task).name if task else None)
 
     def similarity(self, first: Iterable[str], second: Iterable[str]) -> np.ndarray:
         """Cosine of every text of the first list with every text of the second: (first, second)."""

@@ -7,7 +7,9 @@ from typing import Any
 
 from plait.errors import ModelError
 
-__all__ = ["About", "find_model", "portable", "portable_task", "read_about"]
+__all__ = ["ENSEMBLE", "About", "find_model", "is_ensemble", "portable", "portable_task", "read_about"]
+
+ENSEMBLE = "ensemble"  # the kind of directory that holds several models
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class About:
     baselines: dict[str, Any] = field(default_factory=dict)  # split → baseline → task → value
     step: int = 0
     kept: dict[str, Any] = field(default_factory=dict)  # task of an earlier model → where its data came from
+    members: list[dict[str, Any]] = field(default_factory=list)  # the models whose mean it is
 
 
 def portable(recipe: dict[str, Any]) -> dict[str, Any]:
@@ -54,6 +57,11 @@ def find_model(source: str | Path) -> Path | None:
     if (Path(source) / "recipe.yaml").is_file():
         raise ModelError(f"{source}: is a run that has no model yet; plait train --resume {source} goes on with it")
     return None
+
+
+def is_ensemble(about: dict[str, Any]) -> bool:
+    """Whether plait.json is that of several models that answer as one."""
+    return about.get("kind") == ENSEMBLE
 
 
 def read_about(source: str | Path) -> dict[str, Any]:

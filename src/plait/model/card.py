@@ -1,12 +1,15 @@
 """The model card: what the model does, how well, on which data, and what it cannot do."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import plait
 from plait.model.about import About
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec
 from plait.recipe.read import recipe_text
 
-__all__ = ["model_card", "number"]
+__all__ = ["ensemble_card", "model_card", "number"]
 
 KINDS = {
     "classes": "one of several classes",
@@ -36,10 +39,10 @@ def model_card(model: Model, about: About) -> str:
         "---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-similarity\ntags: [plait, multi-task]\n---",
         f"# One encoder, {len(model.tasks)} tasks\n\nMade by plait {plait.__version__} from the encoder "
         f"`{about.recipe.get('encoder', '?')}` ({config.model_type}, {config.layers} layers, {config.width} wide, "
-        f"{model.pooling} pooling).",
-        usage(model),
-        "## Tasks\n\n| task | predicts | head | reads |\n|---|---|---|---|\n"
-        + "\n".join(task_row(spec) for spec in model.tasks.values()),
+        f"{model.pooling} pooling)." + mean_of_weights(about),
+        usage(model.tasks) + "\n\nThe encoder alone also loads with `transformers.AutoModel.from_pretrained` and "
+        "`sentence_transformers.SentenceTransformer`.",
+        tasks_table(model.tasks),
         scores_table(model, about),
         "## Data\n\n| task | split | file | rows | sha256 |\n|---|---|---|---|---|\n" + "\n".join(data_rows(about)),
         f"## Recipe\n\n```yaml\n{recipe_text(about.recipe)}```",
@@ -48,15 +51,45 @@ def model_card(model: Model, about: About) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def usage(model: Model) -> str:
+def mean_of_weights(about: About) -> str:
+    """A sentence for a model that is the mean of others."""
+    names = ", ".join(f"`{member['name']}`" for member in about.members)
+    return f" Its weights are the mean of those of {len(about.members)} models: {names}." if names else ""
+
+
+def ensemble_card(tasks: Mapping[str, TaskSpec], members: Sequence[Mapping[str, Any]]) -> str:
+    """What the directory of an ensemble holds, and who can open it."""
+    head = "| folder | made from | step | " + "".join(f"{name}, {spec.metric} | " for name, spec in tasks.items())
+    rows = [head.strip(), "|---" * (3 + len(tasks)) + "|"]
+    for place, member in enumerate(members, start=1):
+        scores = [number(member["scores"].get(name, {}).get(spec.metric)) for name, spec in tasks.items()]
+        rows.append(f"| members/{place} | {member['name']} | {member['step']:,} | " + " | ".join(scores) + " |")
+    blocks = [
+        f"# {len(members)} models that answer as one\n\nMade by plait {plait.__version__}. The probability of a class, "
+        "or a score, is the mean of what the members say. An embedding is the members' unit vectors side by side, "
+        "divided by the root of their number: a unit vector again, and the cosine of two texts is the mean of the "
+        "members' cosines.",
+        usage(tasks),
+        "Other tools cannot open this directory: transformers and sentence-transformers load one encoder, and there "
+        "are several. Each folder in `members` is an ordinary model that they can open.",
+        tasks_table(tasks),
+        "## Members, with their scores on their own dev data\n\n" + "\n".join(rows),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def tasks_table(tasks: Mapping[str, TaskSpec]) -> str:
+    """What each task reads and predicts."""
+    rows = "\n".join(task_row(spec) for spec in tasks.values())
+    return f"## Tasks\n\n| task | predicts | head | reads |\n|---|---|---|---|\n{rows}"
+
+
+def usage(tasks: Mapping[str, TaskSpec]) -> str:
     """Code that runs as it stands."""
     lines = ["import plait", "", 'model = plait.load("path/to/this/directory")', 'model.embed(["a sentence"])']
-    for spec in model.tasks.values():
+    for spec in tasks.values():
         lines.append(f'model.predict("{spec.name}", {EXAMPLES[len(spec.text) - 1]})')
-    return (
-        "## Use\n\n```python\n" + "\n".join(lines) + "\n```\n\nThe encoder alone also loads with "
-        "`transformers.AutoModel.from_pretrained` and `sentence_transformers.SentenceTransformer`."
-    )
+    return "## Use\n\n```python\n" + "\n".join(lines) + "\n```"
 
 
 def task_row(spec: TaskSpec) -> str:
@@ -81,7 +114,8 @@ def scores_table(model: Model, about: About) -> str:
         value = about.scores.get(name, {}).get(spec.metric)
         cells = [number(baselines[baseline].get(name)) for baseline in names] + [number(value)]
         rows.append(f"| {name} | {spec.metric} | " + " | ".join(cells) + " |")
-    return f"## Scores on dev, after step {about.step}\n\n{head}\n" + "\n".join(rows)
+    after = ", not yet measured; `plait evaluate` does" if about.members else f", after step {about.step}"
+    return f"## Scores on dev{after}\n\n{head}\n" + "\n".join(rows)
 
 
 def number(value: float | None) -> str:

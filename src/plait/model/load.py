@@ -17,6 +17,7 @@ from plait.encoder.weights import encoder_from
 from plait.errors import EncoderError, ModelError, PlaitError, RequestError, did_you_mean
 from plait.heads import SHARED_LAYERS
 from plait.model.about import find_model, read_about
+from plait.model.ensemble import AnyModel, Ensemble
 from plait.model.files import sha256_of
 from plait.model.model import Model, Text
 from plait.model.save import FORMAT
@@ -24,10 +25,12 @@ from plait.model.tasks import TaskSpec, build_head, spec_from_json
 
 __all__ = [
     "build_model",
+    "check_format",
     "check_manifest",
     "encoder_prints",
     "load_heads",
     "load_model",
+    "load_plait_model",
     "manifest_of",
     "model_identity",
     "pick_device",
@@ -55,14 +58,23 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def load_model(source: str | Path, *, device: str = "auto") -> Model:
-    """A plait model, or a plain encoder in Hugging Face's layout, ready for inference."""
+def load_model(source: str | Path, *, device: str = "auto") -> AnyModel:
+    """A plait model or ensemble, or a plain encoder in Hugging Face's layout, ready for inference."""
+    place = pick_device(device)
     folder = find_model(source)
-    if folder:
-        model = load_plait_model(folder)
-    else:
-        model = build_model(find_checkpoint(str(source)), {}, pooling=None, normalise=None)
-    return model.to(pick_device(device)).eval()
+    if folder is None:
+        return build_model(find_checkpoint(str(source)), {}, pooling=None, normalise=None).to(place).eval()
+    if "members/1/manifest.json" in manifest_of(folder):  # an ensemble; plait.json says so too, once it is checked
+        return Ensemble(tuple(load_plait_model(member).to(place).eval() for member in members_of(folder)))
+    return load_plait_model(folder).to(place).eval()
+
+
+def members_of(folder: Path) -> list[Path]:
+    """The directories of an ensemble's members, each with the manifest that it was saved with."""
+    check_manifest(folder, manifest_of(folder))
+    about = read_about(folder)
+    check_format(folder, about)
+    return [folder / "members" / str(number + 1) for number in range(len(about["members"]))]
 
 
 def model_identity(source: str | Path) -> str:
@@ -95,8 +107,7 @@ def read_plait_model(folder: Path, manifest: Mapping[str, str]) -> Model:
     """Check every file and build the model from them."""
     check_manifest(folder, manifest)
     about = read_about(folder)
-    if about.get("format") != FORMAT:
-        raise ModelError(f"{folder}: format {about.get('format')}, this plait reads {FORMAT}; update plait")
+    check_format(folder, about)
     specs = {spec["name"]: spec_from_json(spec) for spec in about["tasks"]}
     model = build_model(
         folder,
@@ -107,6 +118,12 @@ def read_plait_model(folder: Path, manifest: Mapping[str, str]) -> Model:
     )
     load_heads(model, folder, list(specs))
     return model
+
+
+def check_format(folder: Path, about: Mapping[str, Any]) -> None:
+    """Refuse what another plait wrote in a way that this one does not know."""
+    if about.get("format") != FORMAT:
+        raise ModelError(f"{folder}: format {about.get('format')}, this plait reads {FORMAT}; update plait")
 
 
 def load_heads(model: Model, folder: Path, tasks: Sequence[str]) -> None:

@@ -42,6 +42,7 @@ def save_model(model: Model, folder: Path, about: About) -> None:
                 "recipe": about.recipe,
                 "data": about.data,
                 "kept": about.kept,
+                **({"members": about.members} if about.members else {}),
             },
         )
         (place / "README.md").write_text(model_card(model, about), encoding="utf-8")

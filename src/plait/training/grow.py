@@ -8,7 +8,7 @@ from plait.data.examples import Examples
 from plait.errors import PlaitError, RecipeError, did_you_mean
 from plait.evaluation.evaluate import Scores, score_task
 from plait.evaluation.find import TaskOrigin, known_origins, split_examples
-from plait.model.about import find_model, read_about
+from plait.model.about import find_model, is_ensemble, read_about
 from plait.model.load import check_manifest, manifest_of
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec, spec_from_json
@@ -43,8 +43,11 @@ def find_start(recipe: Recipe) -> Start | None:
     folder = find_model(recipe.encoder)
     if folder is None:
         return None
-    check_manifest(folder, manifest_of(folder))
     about = read_about(folder)
+    if is_ensemble(about):
+        where, member = recipe.where("encoder"), folder / "members/1"
+        raise RecipeError(f"{where}{recipe.encoder} is an ensemble; start from one of its members, such as {member}")
+    check_manifest(folder, manifest_of(folder))
     tasks = {spec["name"]: spec_from_json(spec) for spec in about["tasks"]}
     origins = known_origins(folder, about)
     kept = {name: keep(spec, origins.get(name)) for name, spec in tasks.items() if name not in recipe.tasks}

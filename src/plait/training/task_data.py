@@ -8,7 +8,7 @@ from plait.data.batch import views_of
 from plait.data.examples import Examples, examples_from, in_order
 from plait.data.labels import Kind, Labels, guess_kind, labels_from
 from plait.data.read import BadRow, Rows, row_mistakes
-from plait.data.splits import SPLITS, fewer_rows, read_splits
+from plait.data.splits import SPLITS, divide, fewer_rows, read_splits
 from plait.errors import DataError, RecipeError
 from plait.evaluation.metrics import METRICS
 from plait.heads import HEADS
@@ -62,19 +62,18 @@ class TaskData:
 def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = None) -> TaskData:
     """One task, its data read; `known` is the task of that name in a model that the run starts from."""
     task = recipe.tasks[name]
+    rows = read_splits(task)
+    bad = in_order([row for part in rows.values() for row in part.bad])
+    if not len(rows["train"]):
+        raise DataError(*row_mistakes(bad) or [f"{recipe.where('tasks', name, 'train')}the training data has no rows"])
     try:
-        rows = read_splits(task, f"{recipe.seed}/{name}")
+        labels = decide_labels(task, rows["train"], known)  # of all of it, before dev gets its share
     except DataError as error:
-        start = recipe.where("tasks", name)
-        keys = tuple(f"{split}: " for split in SPLITS)  # a file may be called test.csv
-        raise DataError(*(start + m if m.startswith(keys) else m for m in error.mistakes)) from None
-    if not len(rows["train"]) and not rows["train"].bad:
-        raise DataError(f"{recipe.where('tasks', name, 'train')}the training data has no rows")
-    try:
-        labels = decide_labels(task, rows["train"], known)
-    except DataError as error:
-        bad = [row for part in rows.values() for row in part.bad]
         raise DataError(*row_mistakes(bad), recipe.where("tasks", name, "label") + str(error)) from None
+    try:
+        rows = divide(rows, task, labels.kind, f"{recipe.seed}/{name}")
+    except DataError as error:
+        raise DataError(*row_mistakes(bad), f"{recipe.where('tasks', name)}{error}") from None
     settled = complete_task(task, labels, recipe, known)
     mistakes = list(check_settled(recipe, name, settled, labels))
     splits, bad = all_examples(task, rows, labels)
@@ -164,6 +163,7 @@ def decide_kind(task: Task, train: Rows) -> Kind:
     if any(loss.options.get("threshold") is not None for loss in task.loss):
         return "score"
     kinds = [kind for kind in LOSSES[task.loss[0].name].links if all(kind in LOSSES[x.name].links for x in task.loss)]
+    kinds = [kind for kind in kinds if kind != "triplets"]  # which have no label
     return looks if looks in kinds or not kinds else kinds[0]  # type: ignore[return-value]
 
 

@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 
 import plait
 from plait.data.folds import components, normal_form, split_off
-from plait.data.splits import read_splits
+from plait.data.splits import divide, read_splits
 from plait.errors import DataError, PlaitError
 from plait.evaluation.find import find_split
 from plait.model.about import read_about
 from plait.model.load import load_model
+from plait.recipe.read import recipe_from
 from plait.recipe.schema import Task
+from plait.recipe.tree import Tree
+from plait.training.settle import settle
+from plait.training.tables import TABLES
 from tiny import sentences, write_csv
 
 
@@ -122,10 +126,17 @@ def test_rows_without_a_class_are_split_by_number_alone():
     assert (len(dev), len(train)) == (15, 35)
 
 
-def test_many_distinct_labels_are_not_kept_in_proportion():
+def test_many_rare_classes_stay_in_train():
     labels = [str(number % 60) for number in range(120)]
     dev, train = split_off(texts(120), labels, [0.25], "seed")
     assert (len(dev), len(train)) == (30, 90)
+    assert len(counts(labels, train)) == 60
+
+
+def test_classes_too_rare_for_a_share_of_their_own_do_not_make_the_part_smaller():
+    labels = ["common"] * 500 + [str(number // 2) for number in range(50)]
+    dev, _ = split_off(texts(550), labels, [0.2], "seed")
+    assert len(dev) == 110
 
 
 def test_the_same_seed_gives_the_same_parts_and_another_seed_others():
@@ -179,6 +190,10 @@ def task_of(folder: Path, header: list[str], rows: list[tuple], **keys) -> Task:
     return Task.model_validate({"train": str(folder / "all.csv"), **keys})
 
 
+def split(task: Task, kind: str):
+    return divide(read_splits(task), task, kind, "seed")
+
+
 @pytest.mark.parametrize(
     ("rows", "share"),
     [
@@ -190,7 +205,7 @@ def task_of(folder: Path, header: list[str], rows: list[tuple], **keys) -> Task:
 def test_a_split_that_cannot_be_made_says_so(tmp_path, rows, share):
     task = task_of(tmp_path, ["text", "label"], rows, dev=share, text="text", label="label")
     with pytest.raises(DataError) as caught:
-        read_splits(task, "seed")
+        split(task, "classes")
     assert caught.value.mistakes == (
         f"dev: {share} of {len(rows)} training rows cannot be split off without a text on both sides; "
         "give dev a file of its own, or a larger share",
@@ -200,7 +215,7 @@ def test_a_split_that_cannot_be_made_says_so(tmp_path, rows, share):
 def test_scores_are_split_off_though_none_of_them_stands_twice(tmp_path):
     rows = [(f"one {number}", f"two {number}", number / 10) for number in range(40)]
     keys = {"text": ["one", "two"], "label": "score", "dev": 0.25}
-    parts = read_splits(task_of(tmp_path, ["one", "two", "score"], rows, **keys), "seed")
+    parts = split(task_of(tmp_path, ["one", "two", "score"], rows, **keys), "score")
     assert {split: len(part) for split, part in parts.items()} == {"train": 30, "dev": 10, "test": 0}
 
 
@@ -208,14 +223,14 @@ def test_scores_of_which_one_is_common_are_split_off_in_all_their_width(tmp_path
     rows = [(f"one {number}", f"two {number}", max(0, number - 20) / 10) for number in range(50)]
     for label in ("score", {"column": "score", "range": [0, 5]}, {"column": "score", "kind": "score"}):
         task = task_of(tmp_path, ["one", "two", "score"], rows, text=["one", "two"], label=label, dev=0.4)
-        dev = read_splits(task, "seed")["dev"]
+        dev = split(task, "score")["dev"]
         assert len(dev) == 20 and len(set(dev.columns["score"])) > 5
 
 
 def test_bad_rows_stay_with_the_training_rows(tmp_path):
     (tmp_path / "all.csv").write_text("text,label\n" + "".join(f"text {n},{n % 2}\n" for n in range(20)) + "short\n")
     task = Task.model_validate({"train": str(tmp_path / "all.csv"), "text": "text", "label": "label", "dev": 0.2})
-    parts = read_splits(task, "seed")
+    parts = split(task, "classes")
     assert [row.where for row in parts["train"].bad] == ["all.csv:22"]
     assert not parts["dev"].bad and not parts["test"].bad
 
@@ -247,3 +262,24 @@ def test_a_run_splits_off_its_dev_and_test_and_finds_them_again(tiny_recipe, tmp
         for split in parts:
             (file,) = about["data"][task][split]
             assert (file["name"], file["rows"]) == (f"{task}-train.csv", len(parts[split][task]))
+
+
+@pytest.mark.parametrize(
+    ("text", "loss"), [(["one"], "mse"), (["one"], "cross_entropy"), (["one", "two"], "cross_entropy")]
+)
+def test_a_complete_recipe_holds_out_the_rows_that_the_short_one_does(tmp_path, text, loss):
+    rows = [(f"one {number}", f"two {number}", number % 5 + 1) for number in range(200)]
+    write_csv(tmp_path / "all.csv", ["one", "two", "stars"], rows)
+    task = {"train": str(tmp_path / "all.csv"), "dev": 0.2, "text": text, "label": "stars", "loss": loss}
+    short = settle(recipe_from(Tree({"encoder": "minilm", "tasks": {"x": task}}), TABLES), 40)
+    complete = settle(recipe_from(Tree(short.recipe.model_dump(mode="json")), TABLES), 40)
+    assert short.tasks["x"].splits["dev"].origins == complete.tasks["x"].splits["dev"].origins
+
+
+def test_the_range_of_scores_is_that_of_all_rows_before_dev_gets_its_share(tmp_path):
+    rows = [(f"one {number}", f"two {number}", number / 7) for number in range(30)]
+    write_csv(tmp_path / "all.csv", ["one", "two", "score"], rows)
+    task = {"train": str(tmp_path / "all.csv"), "dev": 0.5, "text": ["one", "two"], "label": "score"}
+    for seed in range(5):
+        settled = settle(recipe_from(Tree({"encoder": "minilm", "seed": seed, "tasks": {"x": task}}), TABLES), 40)
+        assert (settled.tasks["x"].spec.labels.low, settled.tasks["x"].spec.labels.high) == (0.0, 29 / 7)

@@ -34,7 +34,7 @@ def command(
     from plait.training.trainer import Trainer
 
     try:
-        trainer = Trainer(settle_recipe(as_recipe(recipe, data, profile, assignments)))
+        trainer = Trainer(settle_recipe(as_recipe(recipe, data, profile, assignments), data))
     except PlaitError as error:
         if as_json:
             print_json({"mistakes": error.mistakes})

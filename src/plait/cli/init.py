@@ -21,10 +21,14 @@ def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_js
     FILE is a data file, or a folder of them. Finds the text and label columns, the kind of each task and its splits,
     and writes a commented recipe that trains as it stands.
     """
+    import shlex
+
     from plait.cli.display import console, print_json, print_table
     from plait.errors import RequestError
     from plait.training.draft import data_files, draft_recipe, inferred, write_draft
 
+    if out.is_dir():
+        raise RequestError(f"--out {out}: is a folder; give the name of a file")
     if out.exists() and not force:
         raise RequestError(f"{out}: is there already; choose another --out, or --force to write over it")
     if not out.resolve().parent.is_dir():
@@ -55,6 +59,7 @@ def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_js
     if bad:
         screen.print(f"{bad:,} rows cannot be used and will be left out (bad_rows: skip); plait check lists them")
     screen.print(f"\nWrote {out}. Next:", soft_wrap=True)
-    quick = f"plait train {out} --profile quick --out {Path('runs') / out.stem}-quick"
-    for step in (f"plait check {out}", quick, f"plait train {out}"):
+    file = shlex.quote(str(out))
+    quick = f"plait train {file} --profile quick --out {shlex.quote(f'runs/{out.stem}-quick')}"
+    for step in (f"plait check {file}", quick, f"plait train {file}"):
         screen.print(f"  {step}", soft_wrap=True)

@@ -95,6 +95,8 @@ def command(
     read_about(model)
     predictor = load(model)
     spec = predictor.task(task)
+    if any(not text.strip() for text in texts):
+        raise RequestError("TEXT is empty; give something to read")
     if len(texts) != len(spec.text):
         needed = ("one text", "two texts", "three texts")[len(spec.text) - 1]
         raise RequestError(f"the task {task!r} reads {needed}, {len(texts)} given; quote each text")

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 __all__ = ["components", "normal_form", "split_off"]
 
-MANY = 50  # more distinct labels than this are scores, and are not kept in proportion
-
 
 def normal_form(text: str) -> str:
     """Texts that differ only in case and white space are one."""
@@ -44,18 +42,18 @@ def split_off(
     groups = components(texts)
     random.Random(seed).shuffle(groups)
     total = Counter(labels)
-    if len(total) > MANY:
-        labels, total = [""] * len(labels), Counter({"": len(labels)})
     left = Counter(total)
     parts: list[list[int]] = []
     for share in shares:
         most = {label: count - 1 for label, count in left.items()}  # no class goes away whole
         quota = {label: min(round(share * count), most[label]) for label, count in total.items()}
-        part, groups = fill(groups, labels, quota, round(share * len(labels)))
-        if not part:  # every class is too rare for its own share
-            part, groups = fill(groups, labels, most, round(share * len(labels)))
-        left.subtract(labels[row] for row in part)
-        parts.append(part)
+        rows = round(share * len(labels))
+        part, groups = fill(groups, labels, quota, rows)
+        taken = Counter(labels[row] for row in part)
+        room = {label: count - taken[label] for label, count in most.items()}
+        others, groups = fill(groups, labels, room, rows - len(part))  # of classes too rare for a share of their own
+        parts.append(sorted(part + others))
+        left.subtract(labels[row] for row in parts[-1])
     return [*parts, sorted(row for group in groups for row in group)]
 
 

@@ -21,7 +21,7 @@ def is_table(value: object) -> bool:
     if is_frame(value) or hasattr(value, "to_pylist"):
         return True
     first = value[0] if isinstance(value, list | tuple) and value else None
-    return isinstance(first, Mapping) and "file" not in first  # else it is a source of rows, and not a row
+    return isinstance(first, Mapping) and not first.keys() <= {"file", "where"}  # which is a source, and not a row
 
 
 def rows_of(table: Any) -> Iterator[Mapping[str, object]]:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,7 @@ from plait.data.records import Nested, as_text, is_unicode
 from plait.errors import DataError
 
 __all__ = [
+    "MOST",
     "NO",
     "YES",
     "Kind",
@@ -201,7 +203,8 @@ def encode_several(columns: Sequence[Sequence[str]], labels: Labels, rows: int) 
 
 def unknown_class(word: str, labels: Labels) -> str:
     """What is wrong with a label that no class has."""
-    return f"the label {word!r} is not one of the classes of the training data: {', '.join(labels.classes[:12])}"
+    known = textwrap.shorten(", ".join(labels.classes), 200, placeholder=" ...")
+    return f"the label {word!r} is not one of the classes of the training data: {known}"
 
 
 def listed(value: str, separator: str | None) -> list[str] | None:

@@ -1,28 +1,28 @@
 """The rows of a task by split: each from its own files, or split off the training data."""
 
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from plait.data.examples import Examples
 from plait.data.folds import split_off
-from plait.data.labels import guess_kind
+from plait.data.labels import YES, Kind, class_of, listed
 from plait.data.make import MAKES
 from plait.data.read import Rows, read_rows, row_mistakes
 from plait.errors import DataError
-from plait.recipe.schema import Label, Task
+from plait.recipe.schema import Task
 
-__all__ = ["SPLITS", "fewer_rows", "read_splits"]
+__all__ = ["SPLITS", "divide", "fewer_rows", "read_splits"]
 
 SPLITS = ("train", "dev", "test")
 
 
-def read_splits(task: Task, seed: str, splits: Sequence[str] = SPLITS) -> dict[str, Rows]:
-    """The rows of these splits; raises one DataError with every source that cannot be read."""
-    shared = [split for split in SPLITS if task.share(split) is not None]
+def read_splits(task: Task, splits: Sequence[str] = SPLITS) -> dict[str, Rows]:
+    """The rows of these splits, those of a share still in train; raises one DataError with every unreadable source."""
     rows: dict[str, Rows] = {}
     mistakes: list[str] = []
-    for split in dict.fromkeys("train" if split in shared else split for split in splits):
+    for split in dict.fromkeys("train" if task.share(split) is not None else split for split in splits):
         try:
             rows[split] = read_rows(
                 task.sources(split),
@@ -35,40 +35,58 @@ def read_splits(task: Task, seed: str, splits: Sequence[str] = SPLITS) -> dict[s
             mistakes += error.mistakes
     if mistakes:
         raise DataError(*mistakes, *row_mistakes([row for part in rows.values() for row in part.bad]))
-    if shared and "train" in rows:
-        rows |= divide(rows["train"], task, shared, seed)
-    if task.make:
-        make = partial(MAKES[task.make.name], **task.make.options)
-        rows = {split: make(part, task.text, task.label_columns[0]) for split, part in rows.items()}
-    return {split: rows[split] for split in splits}
+    return rows
 
 
-def divide(rows: Rows, task: Task, shared: Sequence[str], seed: str) -> dict[str, Rows]:
-    """Training rows without those of the other splits, and the other splits; bad rows stay with the training rows."""
-    texts = [rows.columns[column] for column in task.text]
+def divide(rows: Mapping[str, Rows], task: Task, kind: Kind, seed: str) -> dict[str, Rows]:
+    """The rows of every split, once the shares are taken from train; bad rows stay with the training rows.
+
+    `kind` is the task's kind of label as it was decided, not as one recipe spells it: a run, its resumption and its
+    evaluation must find the same rows.
+    """
+    shared = [split for split in SPLITS if task.share(split) is not None]
+    if not shared or "train" not in rows:
+        return make_rows(rows, task)
+    train = rows["train"]
+    texts = [train.columns[column] for column in task.text]
     shares = [task.share(split) or 0.0 for split in shared]
-    parts = split_off(texts, kept_in_proportion(rows, task), shares, f"{seed}/split")
+    parts = split_off(texts, kept_in_proportion(train, task, kind), shares, f"{seed}/split")
     for split, part in zip(shared, parts, strict=False):
         if not part:
             raise DataError(
-                f"{split}: {task.share(split)} of {len(rows):,} training rows cannot be split off without a text on "
+                f"{split}: {task.share(split)} of {len(train):,} training rows cannot be split off without a text on "
                 f"both sides; give {split} a file of its own, or a larger share"
             )
-    found = {split: rows.chosen(part) for split, part in zip([*shared, "train"], parts, strict=True)}
-    found["train"] = Rows(found["train"].columns, found["train"].origins, rows.bad)
-    return found
+    found = {split: train.chosen(part) for split, part in zip([*shared, "train"], parts, strict=True)}
+    found["train"] = Rows(found["train"].columns, found["train"].origins, train.bad)
+    return make_rows({split: {**rows, **found}[split] for split in SPLITS if split in found or split in rows}, task)
 
 
-def kept_in_proportion(rows: Rows, task: Task) -> list[str]:
-    """The class of each row, which every part gets its share of; scores and triplets have none."""
+def make_rows(rows: Mapping[str, Rows], task: Task) -> dict[str, Rows]:
+    """The rows of every split as the task makes them."""
+    if task.make is None:
+        return dict(rows)
+    make = partial(MAKES[task.make.name], **task.make.options)
+    return {split: make(part, task.text, task.label_columns[0]) for split, part in rows.items()}
+
+
+def kept_in_proportion(rows: Rows, task: Task, kind: Kind) -> list[str]:
+    """What every part gets its share of: a row's class, of several the rarest; scores and triplets have none."""
     columns = [rows.columns[column] for column in task.label_columns]
-    label = task.label
-    scored = label is None or label.kind == "score" or label.range is not None
-    if label == Label(column=task.label_columns) and len(columns) == 1:  # the recipe says nothing of it
-        scored = guess_kind(columns[0], pair=len(task.text) == 2) == "score"
-    if scored:
+    if kind in ("score", "triplets"):
         return [""] * len(rows)
-    return ["|".join(values) for values in zip(*columns, strict=True)]
+    if kind != "several":
+        return [class_of(value) for value in columns[0]]
+    if len(columns) > 1:
+        held = [
+            [name for name, value in zip(task.label_columns, values, strict=True) if value.strip().lower() in YES]
+            for values in zip(*columns, strict=True)
+        ]
+    else:
+        separator = task.label.separator if task.label else None
+        held = [listed(value, separator) or [] for value in columns[0]]
+    counts = Counter(label for labels in held for label in labels)
+    return [min(labels, key=lambda label: (counts[label], label), default="") for labels in held]
 
 
 def fewer_rows(examples: Examples, task: Task, split: str, seed: str) -> Examples:

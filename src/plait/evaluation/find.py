@@ -8,7 +8,7 @@ from typing import Any
 
 from plait.data.examples import Examples, examples_from, sound_examples
 from plait.data.read import read_rows
-from plait.data.splits import fewer_rows, read_splits
+from plait.data.splits import divide, fewer_rows, read_splits
 from plait.errors import DataError, RequestError
 from plait.model.about import find_model, portable, portable_task
 from plait.model.ensemble import AnyModel
@@ -106,7 +106,8 @@ def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | 
         if given.on_hub:
             return given
         name = Path(given.file).name
-        path = data / name if data else Path(given.file)
+        places = [data / name, Path(given.file)] if data else [Path(given.file)]
+        path = next((place for place in places if place.is_file()), places[0])
         if not path.is_file():
             mistakes.append(f"{spec.name}: no file {path}; give its folder with --data, or --on {spec.name}=FILE")
         elif (name, sha256_of(path)) not in known:
@@ -118,7 +119,7 @@ def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | 
     placed = task.model_copy(update={key: tuple(place(source) for source in task.sources(split))})
     if mistakes:
         raise RequestError(*mistakes)
-    rows = read_splits(placed, f"{origin.seed}/{spec.name}", [split])[split]
+    rows = divide(read_splits(placed, [split]), placed, spec.labels.kind, f"{origin.seed}/{spec.name}")[split]
     if origin.bad_rows == "skip":
         examples = examples_from(rows, spec.text, spec.label, spec.labels)[0]
     else:

@@ -29,7 +29,8 @@ def portable(recipe: dict[str, Any]) -> dict[str, Any]:
     """A recipe without the folders of the machine that it ran on."""
     tasks = {name: portable_task(task) for name, task in recipe["tasks"].items()}
     encoder = recipe["encoder"]
-    return {**recipe, "encoder": Path(encoder).name if Path(encoder).is_dir() else encoder, "tasks": tasks}
+    # A directory is named by its whole path; whether it is still there must not matter.
+    return {**recipe, "encoder": Path(encoder).name if Path(encoder).is_absolute() else encoder, "tasks": tasks}
 
 
 def portable_task(task: dict[str, Any]) -> dict[str, Any]:

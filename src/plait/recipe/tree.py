@@ -1,5 +1,6 @@
 """A recipe file as a tree of plain values that remembers where each of them was written."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,11 +141,16 @@ def read_yaml(path: Path) -> Tree:
         mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
         raise RecipeError(f"{path}{f':{mark.line + 1}' if mark else ''}: {told(error)}") from None
     if not isinstance(document, CommentedMap):
-        found = "nothing" if document is None else "a list" if isinstance(document, CommentedSeq) else repr(document)
+        found = "a list" if isinstance(document, CommentedSeq) else shortened(document)
         raise RecipeError(f"{path}:1: expected keys such as encoder and tasks, found {found}")
     origins: dict[KeyPath, Origin] = {(): Origin(path, 0, str(path))}
     note_lines(document, (), path, origins)
     return Tree(plain(document), origins)
+
+
+def shortened(value: object) -> str:
+    """The beginning of a value; it may be a whole file of data."""
+    return "nothing" if value is None else repr(textwrap.shorten(str(value), 60, placeholder=" ..."))
 
 
 def told(error: YAMLError) -> str:

@@ -2,18 +2,21 @@
 
 import os
 import re
+import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from plait.data.guess import Guess, guess_task
-from plait.data.profile import SPLIT_WORDS, Profile, profile_file
+from plait.data.profile import SPLIT_WORDS, Profile, join_profiles, profile_file
 from plait.data.read import format_of
 from plait.errors import DataError, PlaitError, RequestError
 from plait.model.files import whole_file
 from plait.recipe.read import read_recipe
 from plait.recipe.schema import Source
-from plait.training.settle import settle
+from plait.recipe.words import quoted
+from plait.training.settle import is_taken, settle
 from plait.training.tables import TABLES
 from plait.training.task_data import DEFAULT_HEADS, DEFAULT_LOSSES
 
@@ -24,6 +27,9 @@ EVEN = 4  # tasks of which none has this many times the rows of another are trai
 SMALL = 3000  # rows in all; fewer are gone through more often
 LIMIT = 512  # tokens; the data is tried without the encoder
 LONG = 150  # words in the mean text; longer ones are likely to be cut
+
+
+Found = tuple[str | None, Profile, Guess]  # the split that a file's name tells of, its columns, how it is read
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,9 @@ class DraftTask:
 
     @property
     def head(self) -> str:
-        """The head that it gets."""
+        """The head that it gets; a cosine reaches no range below 0."""
+        if self.guess.kind == "score" and len(self.guess.text) == 2 and self.guess.range and self.guess.range[1] <= 0:
+            return "difference_product"
         return DEFAULT_HEADS[self.guess.kind][len(self.guess.text) - 1]
 
     @property
@@ -56,9 +64,8 @@ class DraftTask:
     @property
     def weight(self) -> float | None:
         """What brings a squared error on a wide range down to the size of the other losses."""
-        if self.guess.range is None or self.guess.range[1] <= 1:
-            return None
-        return float(f"{5 / self.guess.range[1] ** 2:.1g}")
+        width = self.guess.range[1] - self.guess.range[0] if self.guess.range else 0
+        return float(f"{5 / width**2:.1g}") if width > 2 else None
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,8 @@ def data_files(places: Sequence[Path]) -> list[Path]:
             files += inside
         elif place.is_file():
             files.append(place)
+        elif str(place).startswith("hub:"):
+            mistakes.append(f"{place}: only files are looked at; download it, or name it in a recipe of your own")
         else:
             mistakes.append(f"{place}: no such file or folder")
     if mistakes:
@@ -96,7 +105,7 @@ def data_files(places: Sequence[Path]) -> list[Path]:
 def draft_recipe(files: Sequence[Path]) -> Draft:
     """Look at the files and put those of one task together; raises where none is for training."""
     unused: dict[str, str] = {}
-    groups: dict[str, list[tuple[str | None, Profile, Guess]]] = {}
+    groups: dict[str, list[Found]] = {}
     mistakes: list[str] = []
     for path in files:
         try:
@@ -122,39 +131,63 @@ def split_and_name(path: Path, guess: Guess) -> tuple[str | None, str]:
     """The split that a file's name tells of, and the task's name that is left of it."""
     stem = path.name.lower().removesuffix(".gz").rsplit(".", 1)[0]
     words = [word for word in re.split(r"[\W_]+", stem) if word]
-    found = [split for word in words for split, names in SPLIT_WORDS.items() if word in names]
+    found = [
+        split
+        for word in (*words, path.resolve().parent.name.lower())
+        for split, names in SPLIT_WORDS.items()
+        if word in names
+    ]
     noise = {*NOISE, *(name for names in SPLIT_WORDS.values() for name in names)}
     left = [word for word in words if word not in noise]
     name = "_".join(left) or (guess.label[0] if guess.label else path.resolve().parent.name)
-    return (found[0] if found else None), re.sub(r"\W+", "_", name).strip("_").lower() or "task"
+    return (found[0] if found else None), as_name(name)
 
 
-def draft_tasks(name: str, group: Sequence[tuple[str | None, Profile, Guess]]) -> list[DraftTask]:
-    """The task of files with one name; two where they are not read alike."""
-    ways: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[str | None, Profile, Guess]]] = {}
+def as_name(words: str) -> str:
+    """The name of a task."""
+    return re.sub(r"\W+", "_", words).strip("_").lower() or "task"
+
+
+def draft_tasks(name: str, group: Sequence[Found]) -> list[DraftTask]:
+    """The task of files with one name; several where they are not read alike, or where folders have one each."""
+    ways: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Found]] = {}
     for split, profile, guess in group:
         ways.setdefault((guess.text, guess.label), []).append((split, profile, guess))
-    return [draft_task(name, alike) for alike in ways.values()]
+    tasks = []
+    for alike in ways.values():
+        folders: dict[Path, list[Found]] = {}
+        for file in alike:
+            folders.setdefault(Path(file[1].source.file).resolve().parent, []).append(file)
+        splits = Counter(split or "train" for split, _, _ in alike)
+        if len(folders) == 1 or max(splits.values()) == 1:
+            tasks.append(draft_task(name, alike))
+        else:  # two files for one split in two folders are two data sets
+            tasks += [draft_task(as_name(f"{folder.name}_{name}"), files) for folder, files in folders.items()]
+    return tasks
 
 
-def draft_task(name: str, files: Sequence[tuple[str | None, Profile, Guess]]) -> DraftTask:
+def draft_task(name: str, files: Sequence[Found]) -> DraftTask:
     """One task and the files of its splits."""
     notes: list[str] = []
     splits: dict[str, list[Source] | float] = {}
     rows: dict[str, int] = {}
     ordered = sorted(files, key=lambda file: ("train", None, "dev", "test").index(file[0]))
     has_train = any(split in ("train", None) for split, _, _ in ordered)
-    guess = ordered[0][2]
+    guess = guess_files(ordered)
     for place, (split, profile, _) in enumerate(ordered):
         as_split = split or "train"
         if not has_train and place == 0:
             as_split = "train"
             notes.append(f"no training file among those given: {Path(profile.source.file).name} is trained on")
+        told = 0
         for part, source, count in parts_of(profile, as_split):
             kept = splits.setdefault(part, [])
             assert isinstance(kept, list), "shares come below"
             kept.append(source)
             rows[part] = rows.get(part, 0) + count
+            told += count
+        if told < profile.rows:
+            notes.append(f"{profile.rows - told:,} rows of {Path(profile.source.file).name} tell no split: not used")
     if "train" not in splits:
         first = next(iter(splits))
         splits["train"], rows["train"] = splits.pop(first), rows.pop(first)
@@ -162,7 +195,20 @@ def draft_task(name: str, files: Sequence[tuple[str | None, Profile, Guess]]) ->
         share = 0.1 if rows["train"] >= 5000 else 0.2
         splits["dev"] = share
         notes.append(f"no dev data: {share:.0%} of train is split off, no text on both sides; dev: FILE changes it")
+    rows = {split: rows[split] for split in ("train", "dev", "test") if split in rows}
     return DraftTask(name, guess, splits, rows, [*guess.notes, *notes])
+
+
+def guess_files(files: Sequence[Found]) -> Guess:
+    """How the files of one task are read: as those to train on look, and scores in the range of all files."""
+    if len(files) == 1:
+        return files[0][2]
+    training = [profile for split, profile, _ in files if split in ("train", None)] or [files[0][1]]
+    together = guess_task(join_profiles([profile for _, profile, _ in files]))
+    if isinstance(together, Guess) and together.kind == "score":
+        return together
+    alone = guess_task(join_profiles(training))
+    return alone if isinstance(alone, Guess) else files[0][2]
 
 
 def parts_of(profile: Profile, outer: str) -> list[tuple[str, Source, int]]:
@@ -185,7 +231,7 @@ def distinct_names(tasks: Sequence[DraftTask]) -> list[DraftTask]:
     renamed = []
     for task in tasks:
         name = task.name if names.count(task.name) == 1 else "_".join([task.name, *task.guess.label[:1]])
-        while name in taken or name in ("mean", "longest", "shortest"):
+        while name in taken or name in ("mean", "longest", "shortest") or is_taken(name):
             name += "_2"
         taken.add(name)
         renamed.append(replace(task, name=name))
@@ -213,11 +259,11 @@ def write_draft(draft: Draft, target: Path, encoder: str) -> int:
 def recipe_lines(draft: Draft, target: Path, encoder: str, bad_rows: int = 0) -> list[str]:
     """The recipe as text, with a comment wherever a choice was made."""
     rows = sum(task.rows["train"] for task in draft.tasks)
-    out = Path("runs") / target.stem
+    file, out, quick = (shlex.quote(text) for text in (str(target), f"runs/{target.stem}", f"runs/{target.stem}-quick"))
     lines = [
-        f"# plait train {target} --out {out}",
-        f"# For a first look in a few minutes: plait train {target} --profile quick --out {out}-quick",
-        f"encoder: {encoder}",
+        f"# plait train {file} --out {out}",
+        f"# For a first look in a few minutes: plait train {file} --profile quick --out {quick}",
+        f"encoder: {quoted(encoder)}",
         "tasks:",
     ]
     for task in draft.tasks:
@@ -247,7 +293,7 @@ def recipe_lines(draft: Draft, target: Path, encoder: str, bad_rows: int = 0) ->
 def task_lines(task: DraftTask, folder: Path) -> list[str]:
     """One task, with what was guessed as comments."""
     guess = task.guess
-    lines = [f"  {task.name}:{'':4}# {task.rows['train']:,} rows"]
+    lines = [f"  {quoted(task.name)}:{'':4}# {task.rows['train']:,} rows"]
     lines += [f"    # {note}" for note in task.notes]
     for split in ("train", "dev", "test"):
         if split in task.splits:
@@ -255,6 +301,7 @@ def task_lines(task: DraftTask, folder: Path) -> list[str]:
     lines.append(f"    text: {list_text(guess.text)}")
     if guess.label:
         lines.append(f"    label: {label_text(guess)}")
+    lines.append("    # What follows is chosen by the kind of label: take it away if you change the text or the label.")
     lines.append(f"    head: {task.head}")
     lines.append(f"    loss: {task.loss}")
     if task.metric:
@@ -292,7 +339,8 @@ def label_text(guess: Guess) -> str:
         separator = f", separator: {quoted(guess.separator)}" if guess.separator else ""
         return f"{{column: {column}, kind: several{separator}}}"
     if guess.kind == "classes" and len(guess.classes) <= 12:
-        classes = ", ".join(f"{quoted(word)}: {quoted(word)}" for word in guess.classes)
+        words = [word if re.fullmatch(r"-?\d+", word) else quoted(word) for word in guess.classes]
+        classes = ", ".join(f"{word}: {word}" for word in words)
         return f"{{column: {column}, classes: {{{classes}}}}}    # as the data has it: as it is shown"
     return f"{{column: {column}, kind: {guess.kind}}}"
 
@@ -300,18 +348,6 @@ def label_text(guess: Guess) -> str:
 def list_text(names: Sequence[str]) -> str:
     """One name, or several in brackets."""
     return quoted(names[0]) if len(names) == 1 else f"[{', '.join(map(quoted, names))}]"
-
-
-PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")
-WORDS_OF_YAML = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-
-
-def quoted(word: str | None) -> str:
-    """A word as YAML reads it back."""
-    text = word or ""
-    if (PLAIN.fullmatch(text) and text.lower() not in WORDS_OF_YAML) or re.fullmatch(r"-?\d+", text):
-        return text
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def inferred(draft: Draft) -> list[Mapping[str, object]]:

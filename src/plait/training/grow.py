@@ -38,8 +38,8 @@ class Start:
     shared_layer: Any
 
 
-def find_start(recipe: Recipe) -> Start | None:
-    """The plait model that the recipe names as its encoder, if it is one."""
+def find_start(recipe: Recipe, data: Path | None) -> Start | None:
+    """The plait model that the recipe names as its encoder, if it is one; `data` is where its data may lie now."""
     folder = find_model(recipe.encoder)
     if folder is None:
         return None
@@ -50,18 +50,19 @@ def find_start(recipe: Recipe) -> Start | None:
     check_manifest(folder, manifest_of(folder))
     tasks = {spec["name"]: spec_from_json(spec) for spec in about["tasks"]}
     origins = known_origins(folder, about)
-    kept = {name: keep(spec, origins.get(name)) for name, spec in tasks.items() if name not in recipe.tasks}
+    kept = {name: keep(spec, origins.get(name), data) for name, spec in tasks.items() if name not in recipe.tasks}
     return Start(folder, tasks, kept, about["pooling"], about["shared_layer"])
 
 
-def keep(spec: TaskSpec, origin: TaskOrigin | None) -> Kept:
-    """A task with its dev data, if that is where it was."""
+def keep(spec: TaskSpec, origin: TaskOrigin | None, data: Path | None) -> Kept:
+    """A task with its dev data, if that is where it was, or in the folder `data`."""
     if origin is None or not origin.data.get("dev"):
         return Kept(spec, None, "it was trained without dev data", origin)
     try:
-        return Kept(spec, split_examples(spec, origin, "dev", None), "", origin)
+        return Kept(spec, split_examples(spec, origin, "dev", data), "", origin)
     except PlaitError as error:
-        return Kept(spec, None, error.mistakes[0], origin)
+        why = error.mistakes[0].removeprefix(f"{spec.name}: ").partition(", or --on")[0]  # an option of evaluate
+        return Kept(spec, None, why, origin)
 
 
 def score_kept(model: Model, start: Start) -> dict[str, Scores]:

@@ -85,7 +85,9 @@ def train(
     name = Path(recipe).stem if isinstance(recipe, str | Path) else "recipe"
     run = Run(Path(out or Path("runs") / name))
     run.check_free()
-    settled = settle_recipe(as_recipe(run.keep_tables(recipe), data, profile, assignments))
+    settled = settle_recipe(
+        as_recipe(run.keep_tables(recipe), data, profile, assignments), Path(data) if data else None
+    )
     trainer = Trainer(settled)  # what can be refused is refused before there is a run
     with run.locked():
         run.create(settled, baselines=baselines, single_task=single_task, keep=keep)
@@ -110,7 +112,8 @@ def resume(
     if run.is_finished():
         raise RunError(f"{run.folder}: is finished; its model is {run.best}")
     given = run.given if run.given.is_dir() else None  # tables of the run go where it goes
-    settled = settle_recipe(as_recipe(recipe or run.recipe, data or given, profile, assignments))
+    recipe_now = as_recipe(recipe or run.recipe, data or given, profile, assignments)
+    settled = settle_recipe(recipe_now, Path(data) if data else None)
     run.check_same(settled)
     torch.set_num_threads(begun["threads"])  # another number of threads adds in another order
     watcher = watcher or Silent()

@@ -15,7 +15,7 @@ import torch
 import plait
 from plait.data.frames import is_table, write_table
 from plait.data.splits import SPLITS
-from plait.errors import RunError
+from plait.errors import DataError, RunError
 from plait.model.about import portable
 from plait.model.files import whole_file
 from plait.model.save import write_json
@@ -66,6 +66,9 @@ class Run:
                 for split in SPLITS
                 if isinstance(task, Mapping) and split in task and is_table(task[split])
             }
+            for split in SPLITS:
+                if isinstance(task, Mapping) and split not in tables:
+                    check_sources(task.get(split), f"tasks.{name}.{split}")
             for split, table in tables.items():
                 path = self.given / f"{name}-{split}.jsonl"
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,6 +163,14 @@ class Run:
         with self.metrics.open("r+", encoding="utf-8") as file:
             file.truncate(len("".join(kept).encode()))
             os.fsync(file.fileno())
+
+
+def check_sources(given: object, what: str) -> None:
+    """Refuse what names no file and is no table, which would be read as the name of a file."""
+    for source in given if isinstance(given, list | tuple) else [given]:
+        if not isinstance(source, str | Path | Mapping | int | float | None):
+            found = type(source).__name__
+            raise DataError(f"{what}: expected a file, a data frame or a list of dicts, found {found}")
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:

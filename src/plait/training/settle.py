@@ -21,7 +21,7 @@ from plait.training.checks import check_lengths
 from plait.training.grow import Start, find_start, keep_settings
 from plait.training.task_data import TaskData, settle_task
 
-__all__ = ["Settled", "settle", "settle_recipe"]
+__all__ = ["Settled", "is_taken", "settle", "settle_recipe"]
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,15 @@ class Settled:
         )
 
 
-def settle_recipe(recipe: Recipe) -> Settled:
-    """Find the encoder, read the data of every task, and decide what the recipe left open; every mistake at once."""
+def settle_recipe(recipe: Recipe, data: Path | None = None) -> Settled:
+    """Find the encoder, read the data of every task, and decide what the recipe left open; every mistake at once.
+
+    `data` is where the data of tasks may lie that a model had before.
+    """
     mistakes: list[str] = []
     start: Start | None = None
     try:
-        start = find_start(recipe)
+        start = find_start(recipe, data)
         recipe = keep_settings(recipe, start)
         checkpoint = start.folder if start else find_checkpoint(recipe.encoder)
         config = read_config(checkpoint)
@@ -111,7 +114,7 @@ def settle(recipe: Recipe, limit: int, start: Start | None = None) -> Settled:
     mistakes += [
         f"{recipe.where('tasks', name)}{name!r} cannot be the name of a task; choose another"
         for name in recipe.tasks
-        if hasattr(nn.ModuleDict(), name)  # the model keeps its heads there, by name
+        if is_taken(name)
     ]
     scored = [name for name, task in tasks.items() if "dev" in task.splits]
     if len(tasks) == len(recipe.tasks):
@@ -130,6 +133,11 @@ def settle(recipe: Recipe, limit: int, start: Start | None = None) -> Settled:
     )
     prints = {name: fingerprints(recipe, name, data) for name, data in tasks.items()}
     return Settled(complete, tasks, prints, start=start)
+
+
+def is_taken(name: str) -> bool:
+    """Whether no task can have this name, because torch has it where the model keeps its heads by name."""
+    return hasattr(nn.ModuleDict(), name)
 
 
 def fingerprints(recipe: Recipe, name: str, data: TaskData) -> dict[str, list[dict[str, str | int]]]:

@@ -10,7 +10,7 @@ from plait.data.examples import Examples, examples_from, in_order
 from plait.data.labels import Kind, Labels, guess_kind, labels_from
 from plait.data.make import as_made
 from plait.data.read import BadRow, Rows, row_mistakes
-from plait.data.splits import SPLITS, fewer_rows, read_splits
+from plait.data.splits import SPLITS, divide, fewer_rows, read_splits
 from plait.errors import DataError, RecipeError
 from plait.evaluation.metrics import METRICS
 from plait.heads import HEADS
@@ -66,19 +66,18 @@ def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = 
     """One task, its data read; `known` is the task of that name in a model that the run starts from."""
     given = recipe.tasks[name]
     task = as_made(given)
+    rows = read_splits(given)
+    bad = in_order([row for part in rows.values() for row in part.bad])
+    if not len(rows["train"]):
+        raise DataError(*row_mistakes(bad) or [f"{recipe.where('tasks', name, 'train')}the training data has no rows"])
     try:
-        rows = read_splits(given, f"{recipe.seed}/{name}")
+        labels = decide_labels(task, rows["train"], known)  # of all of it, before dev gets its share
     except DataError as error:
-        start = recipe.where("tasks", name)
-        keys = tuple(f"{split}: " for split in SPLITS)  # a file may be called test.csv
-        raise DataError(*(start + m if m.startswith(keys) else m for m in error.mistakes)) from None
-    if not len(rows["train"]) and not rows["train"].bad:
-        raise DataError(f"{recipe.where('tasks', name, 'train')}the training data has no rows")
-    try:
-        labels = decide_labels(task, rows["train"], known)
-    except DataError as error:
-        bad = [row for part in rows.values() for row in part.bad]
         raise DataError(*row_mistakes(bad), recipe.where("tasks", name, "label") + str(error)) from None
+    try:
+        rows = divide(rows, given, labels.kind, f"{recipe.seed}/{name}")
+    except DataError as error:
+        raise DataError(*row_mistakes(bad), f"{recipe.where('tasks', name)}{error}") from None
     settled = complete_task(task, labels, recipe, known)
     mistakes = list(check_settled(recipe, name, settled, labels))
     splits, bad = all_examples(task, rows, labels)
@@ -179,6 +178,7 @@ def decide_kind(task: Task, train: Rows) -> Kind:
     if any(loss.options.get("threshold") is not None for loss in task.loss):
         return "score"
     kinds = [kind for kind in LOSSES[task.loss[0].name].links if all(kind in LOSSES[x.name].links for x in task.loss)]
+    kinds = [kind for kind in kinds if kind != "triplets"]  # which have no label
     return looks if looks in kinds or not kinds else kinds[0]  # type: ignore[return-value]
 
 

@@ -118,7 +118,7 @@ def show(result: "Result", as_json: bool) -> None:
     """The scores beside their baselines, and where the model is."""
     from dataclasses import asdict
 
-    from plait.cli.display import console, print_json, print_scores
+    from plait.cli.display import console, print_conflicts, print_json, print_scores
     from plait.model.about import read_about
 
     if as_json:
@@ -135,4 +135,6 @@ def show(result: "Result", as_json: bool) -> None:
         }
         if part:
             print_scores(out, f"{title} after step {result.best_step:,}", metrics, part, baselines)
+    if result.conflicts:
+        print_conflicts(out, result.conflicts)
     out.print(f"{result.steps:,} steps in {result.seconds:,.0f} s; the best model: {result.model}", soft_wrap=True)

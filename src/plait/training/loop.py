@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,6 +16,7 @@ import torch
 
 from plait.errors import NotFiniteError, RunError
 from plait.evaluation.evaluate import Scores, mean_score, score_task
+from plait.gradients.conflict import sum_up
 from plait.model.about import About, portable, read_about
 from plait.model.files import whole_file
 from plait.model.model import Model
@@ -49,6 +50,7 @@ class Result:
     steps: int
     seconds: float  # of training and evaluation, pauses left out
     kept: tuple[str, ...] = ()  # tasks of the model that it grew from, scored and not trained
+    conflicts: dict[str, dict[str, float]] = field(default_factory=dict)  # by pair of tasks, where they were watched
 
 
 class Stopped(Exception):
@@ -210,6 +212,8 @@ class Loop:
                 position.step_in_epoch += 1
                 ends = position.step_in_epoch == len(epoch) or position.step == trainer.steps
                 self.record("train", epoch=position.epoch, loss=losses)
+                if trainer.cosines:
+                    self.record("conflict", cosines=trainer.cosines)
                 examples = sum(len(rows) for _, rows in planned)
                 self.watcher.advance(examples=examples, loss=losses, epoch=position.epoch)
                 self.after_step(ends)
@@ -300,6 +304,7 @@ class Loop:
 def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, Any]) -> Result:
     """Write the result, and drop the checkpoint that nobody needs any more."""
     about = read_about(run.best)
+    conflicts = sum_up(record["cosines"] for record in run.recorded("conflict"))
     result = {
         "best_step": position.best_step,
         "steps": position.step,
@@ -307,6 +312,7 @@ def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, 
         "threads": torch.get_num_threads(),
         "scores": about["scores"],
         "baselines": baselines,
+        "conflicts": conflicts,
         "last_weights_sha256": weights_digest(trainer.model),
     }
     with whole_file(run.result) as aside:
@@ -322,6 +328,7 @@ def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, 
         position.step,
         position.seconds,
         tuple(start.kept) if start else (),
+        conflicts,
     )
 
 

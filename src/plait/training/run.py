@@ -153,6 +153,11 @@ class Run:
             file.truncate(len("".join(kept).encode()))
             os.fsync(file.fileno())
 
+    def recorded(self, kind: str) -> Iterator[dict[str, Any]]:
+        """The lines of metrics.jsonl of one kind."""
+        with self.metrics.open(encoding="utf-8") as file:
+            yield from (record for line in file if (record := json.loads(line))["kind"] == kind)
+
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
     """key: old → new, for every value that differs between two trees."""

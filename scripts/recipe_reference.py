@@ -206,7 +206,12 @@ def variants() -> list[str]:
         """),
         *plain_section(TABLES.schedules),
         "`combine` is one of these:",
-        table(("name", "what a gradient is multiplied by"), rows_of(TABLES.combiners)),
+        table(("name", "what it does with the gradients of the weights that tasks share"), rows_of(TABLES.combiners)),
+        prose("""
+            The package torchjd (`pip install "plait[torchjd]"`) has more: those of its methods that look at nothing but
+            the products of the gradients, such as `torchjd.UPGrad`. A name that it lacks is answered with those that it
+            has. All but `sum` and `mean` keep one more gradient of the shared weights for each task in memory.
+        """),
         "## Learning rates",
         *plain_section(TABLES.lr_schedules),
         "## Optimizers",

@@ -151,10 +151,14 @@ class Plan:
         for step in self.epochs[epoch]:
             planned = []
             for task in step:
-                number, index = divmod(counts[task], self.tasks[task].batches)
+                planned.append((task, self.batch_rows(task, counts[task])))
                 counts[task] += 1
-                planned.append((task, self.pass_batches(task, number)[index]))
             yield planned
+
+    def batch_rows(self, task: str, count: int) -> tuple[int, ...]:
+        """The row ids of the batch in a task's stream that comes after so many others."""
+        number, index = divmod(count, self.tasks[task].batches)
+        return self.pass_batches(task, number)[index]
 
     def _pass_batches(self, task: str, number: int) -> list[tuple[int, ...]]:
         """The batches of one pass: rows shuffled, a share taken, rows of like length put together, batches shuffled."""

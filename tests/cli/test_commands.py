@@ -57,6 +57,20 @@ def test_completion_prints_a_script(shell):
     assert "_PLAIT_COMPLETE" in plait("completion", shell).stdout
 
 
+def test_a_run_that_was_watched_ends_with_how_the_gradients_stood(recipe_file, tmp_path):
+    watched = ("--set", "watch_conflict=2", "--no-baselines")
+    shown = plait("train", recipe_file, "--out", tmp_path / "shown", *watched).stdout
+    last = plait("train", recipe_file, "--out", tmp_path / "told", *watched, "--json").stdout.splitlines()[-1]
+    conflicts = json.loads(last)["conflicts"]
+    assert list(conflicts) == ["mood/same", "mood/near", "same/near"]
+    lines = [line.split() for line in shown.splitlines()]
+    for pair, found in conflicts.items():
+        assert found["count"] == 3
+        assert [pair, f"{found['mean']:+.3f}", f"{found['negative']:.0%}", "3"] in lines
+    plain = plait("train", recipe_file, "--out", tmp_path / "plain", "--no-baselines").stdout
+    assert "mean cosine" in shown and "mean cosine" not in plain
+
+
 def test_check_tells_what_would_be_trained(recipe_file):
     facts = json.loads(plait("check", recipe_file, "--json").stdout)
     assert facts["steps"] == 6

@@ -17,6 +17,7 @@ SCHEDULES = {
     "sampled": {"name": "sampled", "by": "equal", "weights": {"same": 2.0}},
     "alternate": {"name": "alternate"},
     "together": {"name": "together", "combine": "mean"},
+    "surgery": {"name": "together", "combine": "surgery"},
 }
 KILLS = 10
 
@@ -47,7 +48,8 @@ def server():
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_killed_at_ten_random_moments_ends_in_the_same_bits(name, tiny_recipe, tmp_path, server):
-    recipe = tiny_recipe(schedule=SCHEDULES[name], epochs=4, dropout=0.3, checkpoint_every=2, evaluate_every=3)
+    often = {"checkpoint_every": 2, "evaluate_every": 3, "watch_conflict": 2}
+    recipe = tiny_recipe(schedule=SCHEDULES[name], epochs=4, dropout=0.3, **often)
 
     def start(folder: str):
         process = server.Process(target=work, args=(recipe, str(tmp_path / folder)))
@@ -81,6 +83,7 @@ def same_run(unbroken: Path, broken: Path) -> None:
     whole, mended = (json.loads((run / "result.json").read_text()) for run in (unbroken, broken))
     assert mended["last_weights_sha256"] == whole["last_weights_sha256"]
     assert mended["scores"] == whole["scores"] and mended["best_step"] == whole["best_step"]
+    assert mended["conflicts"] == whole["conflicts"] and len(whole["conflicts"]) == 3
     same_files(unbroken / "best", broken / "best")
     assert mended["kept"] == whole["kept"] and len(whole["kept"]) == 2
     same_files(unbroken / "kept", broken / "kept")

@@ -196,6 +196,16 @@ def test_a_task_name_that_cannot_name_a_head_is_refused(folder, name):
             "schedule.together: unknown key 'order'; allowed: combine, epoch",
         ),
         ("schedule: {name: together, combine: sun}", "schedule.combine: unknown name 'sun'; did you mean 'sum'?"),
+        (
+            "schedule: {name: together, combine: surgry}",
+            "schedule.combine: unknown name 'surgry'; did you mean 'surgery'?",
+        ),
+        (
+            "schedule: {name: sampled, combine: surgery}",
+            "schedule.combine: sampled trains one task a step, so there is nothing to combine; take it away, or take "
+            "together",
+        ),
+        ("watch_conflict: 0", "watch_conflict: expected greater than 0, found 0"),
         ("schedule: {name: together, epoch: moot}", "schedule.epoch: unknown name 'moot'; did you mean 'mood'?"),
         (
             "schedule: {name: sampled, weights: {moot: 2}}",

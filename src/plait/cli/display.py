@@ -14,7 +14,7 @@ from rich.table import Table
 from plait.model.card import number
 from plait.model.watch import Watcher
 
-__all__ = ["Lines", "console", "number", "print_json", "print_scores", "print_table", "watcher_for"]
+__all__ = ["Lines", "console", "number", "print_conflicts", "print_json", "print_scores", "print_table", "watcher_for"]
 
 EVERY = 10.0  # seconds between two lines of progress in a pipe
 
@@ -207,6 +207,16 @@ def print_scores(
         table.add_row("mean", "", *map(number, means), number(mean_of(scores, scores)))
     out.print(title, soft_wrap=True)
     out.print(table)
+
+
+def print_conflicts(out: Console, conflicts: Mapping[str, Mapping[str, float]]) -> None:
+    """A table of how the gradients of each pair of tasks stood to each other."""
+    rows = [
+        (pair, f"{found['mean']:+.3f}", f"{found['negative']:.0%}", f"{found['count']:,}")
+        for pair, found in conflicts.items()
+    ]
+    out.print("gradients of the tasks, -1 against each other to +1 alike", soft_wrap=True)
+    print_table(out, ("tasks", "mean cosine", "below 0", "steps watched"), rows)
 
 
 def mean_of(table: Mapping[str, float], tasks: Mapping[str, float]) -> float | None:

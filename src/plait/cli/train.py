@@ -135,7 +135,7 @@ def show(result: "Result", as_json: bool) -> None:
     """The scores beside their baselines, and where the model is."""
     from dataclasses import asdict
 
-    from plait.cli.display import console, print_json, print_scores
+    from plait.cli.display import console, print_conflicts, print_json, print_scores
     from plait.model.about import read_about
 
     if as_json:
@@ -156,6 +156,8 @@ def show(result: "Result", as_json: bool) -> None:
     if result.alone:
         gains = ", ".join(f"{task} {values[task] - score:+.3f}" for task, score in result.alone.items())
         out.print(f"what training together gains over training alone: {gains}", soft_wrap=True)
+    if result.conflicts:
+        print_conflicts(out, result.conflicts)
     out.print(f"{result.steps:,} steps in {result.seconds:,.0f} s; the best model: {result.model}", soft_wrap=True)
     if result.kept_models:
         names = ", ".join(folder.name for folder in result.kept_models)

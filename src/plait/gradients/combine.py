@@ -1,26 +1,93 @@
 """How the gradients of several tasks become one update of the weights that they share.
 
-K tasks. A method gives the weight of each task's gradient; heads always keep their own plain gradients.
+K tasks. A method gives the weight of each task's gradient, from the number of tasks or from the Gram matrix of their
+gradients (the product of each with each); heads always keep their own plain gradients.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-__all__ = ["COMBINERS", "weigh_gradients"]
+from plait.errors import RecipeError, did_you_mean
+from plait.gradients.torchjd_weightings import PREFIX, find_weighting
+
+__all__ = ["COMBINERS", "ByGram", "Combiner", "Fixed", "draw_orders", "find_combiner", "surgery", "weigh_gradients"]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A method that gives every task the same weight, whatever the gradients; they can be added up in place."""
+
+    weigh: Callable[[int], float]  # the number of tasks → the weight of each
+
+
+@dataclass(frozen=True)
+class ByGram:
+    """A method that looks at the gradients first, so that each task's must be set aside."""
+
+    weigh: Callable[[Tensor, str], Tensor]  # Gram matrix (K, K) and a seed → weights (K,)
+
+
+Combiner = Fixed | ByGram
 
 
 def sum_weight(tasks: int) -> float:
-    """The weight of each of K tasks in their sum."""
+    """The gradients are added up: each task has weight 1."""
     return 1.0
 
 
 def mean_weight(tasks: int) -> float:
-    """The weight of each of K tasks in their mean."""
+    """Their mean: each of K tasks has weight 1/K."""
     return 1 / tasks
 
 
-COMBINERS: Mapping[str, Callable[[int], float]] = {"sum": sum_weight, "mean": mean_weight}
+def surgery_weights(gram_KK: Tensor, seed: str) -> Tensor:
+    """PCGrad (Yu 2020): a gradient that points against another loses its part along it; then the mean.
+
+    The order in which a gradient meets the others is drawn anew for each task in each step.
+    """
+    return surgery(gram_KK, orders=draw_orders(len(gram_KK), seed))
+
+
+def surgery(gram_KK: Tensor, *, orders: Sequence[Sequence[int]]) -> Tensor:
+    """Weights (K,) whose mix of the K task gradients is PCGrad's mean direction (Yu et al. 2020, algorithm 1).
+
+    `orders[i]` is the order in which task i's gradient meets the others.
+    """
+    mix_KK = torch.eye(len(gram_KK), dtype=gram_KK.dtype)
+    for i, mix_K in enumerate(mix_KK):
+        for j in orders[i]:
+            dot = gram_KK[j] @ mix_K  # <g_j, g_i as projected so far>
+            if j != i and dot < 0 < gram_KK[j, j]:  # a square may underflow where the product does not
+                mix_K[j] -= dot / gram_KK[j, j]
+    return mix_KK.mean(dim=0)
+
+
+def draw_orders(tasks: int, seed: str) -> list[list[int]]:
+    """A permutation of all tasks for each of them."""
+    generator = random.Random(seed)
+    return [generator.sample(range(tasks), tasks) for _ in range(tasks)]
+
+
+COMBINERS: Mapping[str, Combiner] = {
+    "sum": Fixed(sum_weight),
+    "mean": Fixed(mean_weight),
+    "surgery": ByGram(surgery_weights),
+}
+
+
+@lru_cache
+def find_combiner(name: str) -> Combiner:
+    """The method of that name, or torchjd's; the error says which there are."""
+    if name in COMBINERS:
+        return COMBINERS[name]
+    if name.startswith(PREFIX):
+        return ByGram(find_weighting(name.removeprefix(PREFIX)))
+    raise RecipeError(f"unknown name {name!r}; {did_you_mean(name, COMBINERS)}")
 
 
 def weigh_gradients(parameters: Iterable[nn.Parameter], weight: float) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
 
 from plait.errors import RecipeError, did_you_mean
-from plait.recipe.options import complete_options, explain
+from plait.recipe.options import complete_options, explain, options_of
 from plait.recipe.schema import Choice, Label, Recipe, Source, Task
 from plait.recipe.tree import KeyPath, Origin, Tree, load_tree, set_keys
 
@@ -33,6 +33,7 @@ class Tables:
     optimizers: Variants
     shared_layers: Variants
     combiners: Variants
+    find_combiner: Callable[[str], object]  # also of those that another package has; raises RecipeError
     poolings: Variants
     makes: Variants
     metrics: Mapping[str, Sequence[str]]  # by kind of label
@@ -185,17 +186,27 @@ def check_choices(recipe: Recipe, tree: Tree, tables: Tables) -> tuple[list[str]
                 for index, loss in enumerate(task.loss)
             )
         tasks[name] = task.model_copy(update=changes)
-    shared = recipe.shared_layer
+    shared, schedule = recipe.shared_layer, recipe.schedule
+    if "combine" in schedule.options and not combines(schedule, tables):
+        why = f"{schedule.name} trains one task a step, so there is nothing to combine; take it away, or take together"
+        mistakes.append(f"{tree.origin(('schedule', 'combine'))}: schedule.combine: {why}")
+        kept = {key: value for key, value in schedule.options.items() if key != "combine"}
+        schedule = schedule.model_copy(update={"options": kept})
     complete = recipe.model_copy(
         update={
             "tasks": tasks,
-            "schedule": settle(recipe.schedule, tables.schedules, ("schedule",)),
+            "schedule": settle(schedule, tables.schedules, ("schedule",)),
             "lr_schedule": settle(recipe.lr_schedule, tables.lr_schedules, ("lr_schedule",)),
             "optimizer": settle(recipe.optimizer, tables.optimizers, ("optimizer",)),
             **({"shared_layer": settle(shared, tables.shared_layers, ("shared_layer",))} if shared else {}),
         }
     )
     return mistakes, complete
+
+
+def combines(schedule: Choice, tables: Tables) -> bool:
+    """Whether a schedule has gradients to combine, as far as it is known."""
+    return schedule.name not in tables.schedules or "combine" in options_of(tables.schedules[schedule.name])
 
 
 def find_files(recipe: Recipe, tree: Tree, data: Path | None) -> tuple[list[str], Recipe]:
@@ -242,10 +253,15 @@ def check_names(recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
     for path, name, allowed in (
         (("pooling",), recipe.pooling, list(tables.poolings)),
         (("best_by",), recipe.best_by, ["mean", *tasks]),
-        (("schedule", "combine"), recipe.schedule.options.get("combine"), list(tables.combiners)),
     ):
         if isinstance(name, str) and name not in allowed:
             yield unknown(path, name, allowed)
+    combine = recipe.schedule.options.get("combine")
+    if isinstance(combine, str):
+        try:
+            tables.find_combiner(combine)
+        except RecipeError as error:
+            yield f"{tree.origin(('schedule', 'combine'))}: schedule.combine: {error}"
     if recipe.epochs and recipe.steps:
         yield f"{tree.origin(('steps',))}: give epochs or steps, not both; null takes one away"
     for name in tasks:

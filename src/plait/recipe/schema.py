@@ -335,6 +335,11 @@ class Recipe(Frozen):
     """Pulls weights to 0; biases and layer norms are left alone."""
     clip: Annotated[float, Field(gt=0)] | None = 1.0
     """The largest norm of the gradient. Null: any."""
+    watch_conflict: Positive | None = None
+    """Every so many steps, the cosines between the tasks' gradients of the weights they share are written to
+    `metrics.jsonl`; below 0, two tasks pull against each other. It changes nothing of the training and needs memory for
+    one more such gradient a task. Under `together` the step's own gradients are compared; other schedules train one
+    task a step, so one more batch of every task goes through the encoder, forwards and backwards. Null: never."""
     evaluate_every: Interval = "epoch"
     """When dev is scored: every epoch, or every so many steps and at the end of each epoch."""
     early_stopping: Positive | None = None

@@ -73,6 +73,7 @@ def frozen_model(settled: Settled, watcher: Watcher) -> tuple[Model, dict[str, d
         "head_lr": FROZEN_LR,
         "epochs": recipe.epochs and FROZEN_TIMES * recipe.epochs,
         "steps": recipe.steps and FROZEN_TIMES * recipe.steps,
+        "watch_conflict": None,
     }
     frozen = replace(settled, recipe=recipe.model_copy(update=changes))
     try:

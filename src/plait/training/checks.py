@@ -10,12 +10,13 @@ from plait.data.tokenize import load_tokenizer
 from plait.encoder.config import EncoderConfig
 from plait.errors import did_you_mean
 from plait.evaluation.metrics import METRICS
+from plait.gradients.combine import ByGram, find_combiner
 from plait.heads import HEADS
 from plait.losses import LOSSES
 from plait.model.tasks import TaskSpec
 from plait.recipe.schema import LossChoice, Recipe, Task
 
-__all__ = ["check_known", "check_lengths", "check_settled", "unseen_labels"]
+__all__ = ["check_combine", "check_known", "check_lengths", "check_settled", "unseen_labels"]
 
 
 def check_lengths(recipe: Recipe, checkpoint: Path, config: EncoderConfig) -> Iterator[str]:
@@ -27,6 +28,15 @@ def check_lengths(recipe: Recipe, checkpoint: Path, config: EncoderConfig) -> It
         if task.max_length is not None and not special < task.max_length <= most:
             where = recipe.where("tasks", name, "max_length")
             yield f"{where}expected {special + 1} to {most} tokens for this encoder, found {task.max_length}"
+
+
+def check_combine(recipe: Recipe, grown: bool) -> Iterator[str]:
+    """A method that looks at the gradients of shared weights where none of them learns."""
+    combine = recipe.schedule.options.get("combine")
+    shared = recipe.train_encoder or (recipe.shared_layer and not grown)  # a model that grows keeps its shared layer
+    if combine is not None and not shared and isinstance(find_combiner(combine), ByGram):
+        why = "changes the gradients of weights that tasks share, and with train_encoder: false no such weight learns"
+        yield f"{recipe.where('schedule', 'combine')}{combine} {why}; take sum, or train the encoder"
 
 
 def unseen_labels(recipe: Recipe, name: str, labels: Labels, splits: dict[str, Examples]) -> Iterator[str]:

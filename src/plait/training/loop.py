@@ -16,6 +16,7 @@ import torch
 
 from plait.errors import NotFiniteError, RecipeError, RunError
 from plait.evaluation.evaluate import Scores, mean_score, score_task
+from plait.gradients.conflict import sum_up
 from plait.model.about import About, portable, read_about
 from plait.model.files import whole_file
 from plait.model.model import Model
@@ -53,6 +54,7 @@ class Result:
     kept: tuple[str, ...] = ()  # tasks of the model that it grew from, scored and not trained
     alone: dict[str, float] = field(default_factory=dict)  # task → its metric on dev when it is trained alone
     kept_models: tuple[Path, ...] = ()  # the best models' directories, best first, where so many were asked for
+    conflicts: dict[str, dict[str, float]] = field(default_factory=dict)  # by pair of tasks, where they were watched
 
 
 class Stopped(Exception):
@@ -255,6 +257,8 @@ class Loop:
                 position.step_in_epoch += 1
                 ends = position.step_in_epoch == len(epoch) or position.step == trainer.steps
                 self.record("train", epoch=position.epoch, loss=losses)
+                if trainer.cosines:
+                    self.record("conflict", cosines=trainer.cosines)
                 examples = sum(len(rows) for _, rows in planned)
                 self.watcher.advance(examples=examples, loss=losses, epoch=position.epoch)
                 self.after_step(ends)
@@ -353,6 +357,7 @@ class Loop:
 def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, Any]) -> None:
     """Write the result, and drop the checkpoint that nobody needs any more."""
     about = read_about(run.best)
+    conflicts = sum_up(record["cosines"] for record in run.recorded("conflict"))
     result = {
         "best_step": position.best_step,
         "steps": position.step,
@@ -360,6 +365,7 @@ def finish(run: Run, trainer: Trainer, position: Position, baselines: dict[str, 
         "threads": torch.get_num_threads(),
         "scores": about["scores"],
         "baselines": baselines,
+        "conflicts": conflicts,
         "last_weights_sha256": weights_digest(trainer.model),
         "kept": [asdict(standing) for standing in position.kept],
     }
@@ -382,6 +388,7 @@ def result_of(run: Run, settled: Settled, alone: dict[str, float]) -> Result:
         kept=tuple(settled.start.kept) if settled.start else (),
         alone=alone,
         kept_models=tuple(run.kept / standing["name"] for standing in told.get("kept", ())),
+        conflicts=told.get("conflicts", {}),
     )
 
 

@@ -164,6 +164,11 @@ class Run:
             file.truncate(len("".join(kept).encode()))
             os.fsync(file.fileno())
 
+    def recorded(self, kind: str) -> Iterator[dict[str, Any]]:
+        """The lines of metrics.jsonl of one kind."""
+        with self.metrics.open(encoding="utf-8") as file:
+            yield from (record for line in file if (record := json.loads(line))["kind"] == kind)
+
 
 def check_sources(given: object, what: str) -> None:
     """Refuse what names no file and is no table, which would be read as the name of a file."""

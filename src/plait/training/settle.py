@@ -17,7 +17,7 @@ from plait.model.files import sha256_of
 from plait.model.load import encoder_prints, pick_device
 from plait.model.tasks import TaskSpec
 from plait.recipe.schema import Recipe
-from plait.training.checks import check_lengths
+from plait.training.checks import check_combine, check_lengths
 from plait.training.grow import Start, find_start, keep_settings
 from plait.training.task_data import TaskData, settle_task
 
@@ -77,6 +77,7 @@ def settle_recipe(recipe: Recipe, data: Path | None = None) -> Settled:
     try:
         start = find_start(recipe, data)
         recipe = keep_settings(recipe, start)
+        mistakes += check_combine(recipe, grown=start is not None)
         checkpoint = start.folder if start else find_checkpoint(recipe.encoder)
         config = read_config(checkpoint)
         mistakes += check_lengths(recipe, checkpoint, config)

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from plait.data.batch import VIEWS, Batch
 from plait.errors import NotFiniteError
-from plait.gradients.combine import COMBINERS, weigh_gradients
+from plait.gradients.combine import ByGram, find_combiner, weigh_gradients
+from plait.gradients.rows import Rows
 from plait.losses import LOSSES
 from plait.model.model import Model
 from plait.recipe.schema import LossChoice
 
-__all__ = ["Objective", "seeded", "train_step"]
+__all__ = ["Objective", "measure_rows", "seeded", "shared_parameters", "train_step"]
 
 
 @dataclass(frozen=True)
@@ -69,25 +70,84 @@ def train_step(
     clip: float | None,
     seed: str,
     step: int,
+    rows: Rows | None = None,
 ) -> dict[str, float]:
-    """The loss of each task; dropout comes from the seed, and no weight changes if a number is not finite."""
+    """The loss of each task; dropout comes from the seed, and no weight changes if a number is not finite.
+
+    With `rows` the gradients of the shared weights are set aside task by task, and measured before they are combined.
+    """
     optimizer.zero_grad(set_to_none=True)
+    if rows is not None:
+        rows.clear()
     losses: dict[str, float] = {}
     for batch in batches:
-        with seeded(f"{seed}/{step}/{batch.task}/0", model.device):
-            label_B = torch.from_numpy(batch.labels).to(model.device)
-            outputs_BC, views_BD = forward(batch)
-            loss = objectives[batch.task](outputs_BC, label_B, views_BD)
+        loss = task_loss(model, forward, objectives[batch.task], batch, f"{seed}/{step}/{batch.task}/0")
         losses[batch.task] = check_finite(loss, "loss", [batch], step)
         if loss.requires_grad:  # a head without weights on a frozen encoder has nothing to learn
             loss.backward()
+        if rows is not None:
+            rows.set_aside()
     if combine is not None:  # other schedules train one task a step
-        weigh_gradients(shared_parameters(model), COMBINERS[combine](len(batches)))
+        combine_gradients(model, batches, rows, combine, seed, step)
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     norm = torch.nn.utils.clip_grad_norm_(trained, float("inf") if clip is None else clip, foreach=True)
     check_finite(norm, "gradient", batches, step)
     optimizer.step()
     return losses
+
+
+def task_loss(
+    model: Model,
+    forward: Callable[[Batch], tuple[Tensor, Mapping[str, Tensor]]],
+    objective: Objective,
+    batch: Batch,
+    seed: str,
+) -> Tensor:
+    """The loss of one batch, with dropout from the seed."""
+    with seeded(seed, model.device):
+        label_B = torch.from_numpy(batch.labels).to(model.device)
+        outputs_BC, views_BD = forward(batch)
+        return objective(outputs_BC, label_B, views_BD)
+
+
+def combine_gradients(
+    model: Model, batches: Sequence[Batch], rows: Rows | None, combine: str, seed: str, step: int
+) -> None:
+    """Make one gradient of the shared weights from those of the tasks."""
+    combiner = find_combiner(combine)
+    if rows is None:
+        assert not isinstance(combiner, ByGram), f"{combine} weighs gradients that were set aside"
+        weigh_gradients(shared_parameters(model), combiner.weigh(len(batches)))
+        return
+    gram_KK = rows.measure()
+    if isinstance(combiner, ByGram):
+        for batch, square in zip(batches, gram_KK.diagonal(), strict=True):
+            check_finite(square.sqrt(), "gradient", [batch], step)
+        rows.mix(combiner.weigh(gram_KK, f"{seed}/{step}/combine"))
+    else:
+        rows.add_up(combiner.weigh(len(batches)))
+
+
+def measure_rows(
+    model: Model,
+    forward: Callable[[Batch], tuple[Tensor, Mapping[str, Tensor]]],
+    objectives: Mapping[str, Objective],
+    batches: Sequence[Batch],
+    rows: Rows,
+    *,
+    seed: str,
+    step: int,
+) -> None:
+    """Measure the gradients of one batch of each task and leave the model as it was; dropout has seeds of its own."""
+    model.zero_grad(set_to_none=True)
+    rows.clear()
+    for batch in batches:
+        loss = task_loss(model, forward, objectives[batch.task], batch, f"{seed}/{step}/{batch.task}/watch")
+        if loss.requires_grad:
+            loss.backward()
+        rows.set_aside()
+    rows.measure()
+    model.zero_grad(set_to_none=True)
 
 
 def shared_parameters(model: Model) -> Iterator[torch.nn.Parameter]:

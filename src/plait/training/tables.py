@@ -4,7 +4,7 @@ from plait.data.batch import READS
 from plait.data.make import MAKES
 from plait.encoder.pooling import POOLINGS
 from plait.evaluation.metrics import METRICS
-from plait.gradients.combine import COMBINERS
+from plait.gradients.combine import COMBINERS, find_combiner
 from plait.heads import HEADS, SHARED_LAYERS
 from plait.losses import LOSSES
 from plait.recipe.read import Tables
@@ -20,7 +20,8 @@ TABLES = Tables(
     lr_schedules=LR_SCHEDULES,
     optimizers=OPTIMIZERS,
     shared_layers=SHARED_LAYERS,
-    combiners=COMBINERS,
+    combiners={name: combiner.weigh for name, combiner in COMBINERS.items()},
+    find_combiner=find_combiner,
     poolings=POOLINGS,
     makes=MAKES,
     metrics={kind: list(metrics) for kind, metrics in METRICS.items()},

@@ -10,6 +10,9 @@ from plait.data.labels import Labels, class_of
 from plait.data.tokenize import TokenTable
 from plait.encoder.find import find_checkpoint
 from plait.errors import NotFiniteError, RecipeError
+from plait.gradients.combine import ByGram, find_combiner
+from plait.gradients.conflict import Cosines, cosines
+from plait.gradients.rows import Rows
 from plait.model.apply import embed_views
 from plait.model.load import build_model, load_heads, pick_device
 from plait.model.model import Model
@@ -18,7 +21,7 @@ from plait.recipe.schema import LossChoice
 from plait.schedules import LR_SCHEDULES, SCHEDULES, Plan, TaskRows
 from plait.training.optimizer import make_optimizer, set_lr
 from plait.training.settle import Settled
-from plait.training.step import Objective, seeded, train_step
+from plait.training.step import Objective, measure_rows, seeded, shared_parameters, train_step
 
 __all__ = ["Trainer", "model_for"]
 
@@ -92,6 +95,12 @@ class Trainer:
         self.plan = plan_for(settled, self.tokens)
         self.steps = min(self.plan.steps, recipe.steps or self.plan.steps)
         self.stored: dict[str, dict[str, Tensor]] = {}  # of a frozen encoder: task → view → embeddings
+        self.combine: str | None = recipe.schedule.options.get("combine")
+        self.by_gram = self.combine is not None and isinstance(find_combiner(self.combine), ByGram)
+        shared = [parameter for parameter in shared_parameters(self.model) if parameter.requires_grad]
+        self.watch = recipe.watch_conflict if shared and len(settled.tasks) > 1 else None
+        self.rows = Rows(shared, len(settled.tasks)) if self.by_gram or self.watch else None
+        self.cosines: Cosines = {}  # between the tasks' gradients at the last step, if it was watched
 
     def batches(self, planned: list[tuple[str, tuple[int, ...]]]) -> list[Batch]:
         """The batches of one planned step."""
@@ -107,21 +116,35 @@ class Trainer:
         self.model.train()
         if not recipe.train_encoder:
             self.model.encoder.eval()
+        watched = self.watch is not None and (number + 1) % self.watch == 0
+        if watched and self.combine is None:
+            self.measure_apart(number)
         try:
-            return train_step(
+            losses = train_step(
                 self.model,
                 self.forward,
                 self.objectives,
                 self.optimizer,
                 self.batches(planned),
-                combine=recipe.schedule.options.get("combine"),
+                combine=self.combine,
                 clip=recipe.clip,
                 seed=f"{recipe.seed}/0",
                 step=number,
+                rows=self.rows if self.by_gram or (watched and self.combine) else None,
             )
         except NotFiniteError as error:
             origins = [self.settled.tasks[task].train.origins[row] for task, row in error.rows]
             raise NotFiniteError(*error.mistakes, f"they were written at {', '.join(origins)}") from None
+        tasks = [task for task, _ in planned] if self.combine else list(self.settled.tasks)
+        self.cosines = cosines(self.rows.gram_KK, tasks) if self.rows and watched else {}
+        return losses
+
+    def measure_apart(self, number: int) -> None:
+        """Where a step trains one task: one more batch of every task, only to see how their gradients stand."""
+        assert self.rows is not None and self.watch is not None, "only a run that watches measures"
+        planned = [(task, self.plan.batch_rows(task, number // self.watch)) for task in self.settled.tasks]
+        parts = (self.model, self.forward, self.objectives, self.batches(planned), self.rows)
+        measure_rows(*parts, seed=f"{self.recipe.seed}/0", step=number)
 
     def store_embeddings(self, watcher: Watcher) -> None:
         """With a frozen encoder, encode every training text once and for all."""

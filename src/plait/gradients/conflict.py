@@ -1,0 +1,42 @@
+"""Whether the tasks' gradients point against each other: their cosines at one step, and summed up over a run.
+
+K tasks.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+
+from torch import Tensor
+
+__all__ = ["Cosines", "cosines", "sum_up"]
+
+Cosines = Mapping[str, float | None]  # "first/second" of each pair of tasks; None where a gradient is 0 or not finite
+
+
+def cosines(gram_KK: Tensor, tasks: Sequence[str]) -> dict[str, float | None]:
+    """The cosine of each pair of tasks, from the Gram matrix of their gradients."""
+    lengths = gram_KK.diagonal().sqrt().tolist()
+    found: dict[str, float | None] = {}
+    for i, j in combinations(range(len(tasks)), 2):
+        product = lengths[i] * lengths[j]
+        cosine = gram_KK[i, j].item() / product if product else math.nan
+        found[f"{tasks[i]}/{tasks[j]}"] = round(cosine, 6) if math.isfinite(cosine) else None
+    return found
+
+
+def sum_up(measured: Iterable[Cosines]) -> dict[str, dict[str, float]]:
+    """Of each pair the mean cosine, the share of cosines below 0, and how many there were."""
+    values: dict[str, list[float]] = {}
+    for found in measured:
+        for pair, cosine in found.items():
+            if cosine is not None:
+                values.setdefault(pair, []).append(cosine)
+    return {
+        pair: {
+            "mean": math.fsum(known) / len(known),
+            "negative": sum(cosine < 0 for cosine in known) / len(known),
+            "count": len(known),
+        }
+        for pair, known in values.items()
+    }

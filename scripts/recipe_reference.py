@@ -69,6 +69,14 @@ SEE = {
     "loss": "Losses",
     "metric": "Metrics",
 }
+TAKES = {
+    "predictions": "predictions",
+    "all": "embeddings",
+    "positives": "embeddings of positives",
+    "same": "embeddings, and which pairs are positives",
+    "label": "embeddings and labels",
+    "tokens": "states of tokens, and labels",
+}
 VIEW_WORDS = {
     "first": "the first text alone",
     "again": "the same again, under other dropout",
@@ -119,8 +127,8 @@ def labels() -> list[str]:
             f"`{kind}`",
             KINDS[kind],
             *(coded([heads[place]]) if heads[place:] and heads[place] else "–" for place in range(3)),
-            coded([DEFAULT_LOSSES[kind]]),
-            coded(TABLES.metrics[kind]),
+            coded([DEFAULT_LOSSES[kind]]) if kind in DEFAULT_LOSSES else "–",
+            coded(TABLES.metrics[kind]) if kind in TABLES.metrics else "–",
         )
         for kind, heads in DEFAULT_HEADS.items()
     ]
@@ -137,7 +145,8 @@ def labels() -> list[str]:
         "## Kinds of label",
         prose("""
             What a task gets where it names no head, no loss and no metric. `triplets` is the kind of a task with three
-            text columns, which has no label.
+            text columns, which has no label; `unlabelled` that of one or two text columns without a label, for losses
+            that compare texts.
         """),
         table(
             (
@@ -173,13 +182,10 @@ def variants() -> list[str]:
         )
         for name, head in HEADS.items()
     ]
-    losses = [(f"`{name}`", coded(loss.links), meaning(loss.function)) for name, loss in LOSSES.items()]
-    hints = get_type_hints(schema.LossChoice, include_extras=True)
-    common = [
-        ("every loss", f"`{name}`", alternatives(hints[name]), shown(field.default))
-        for name, field in schema.LossChoice.model_fields.items()
-        if name not in schema.Choice.model_fields
+    losses = [
+        (f"`{name}`", TAKES[loss.takes], coded(loss.links), meaning(loss.function)) for name, loss in LOSSES.items()
     ]
+    shorthands = [(f"`{name}`", meaning(shorthand)) for name, shorthand in TABLES.shorthands.items()]
     return [
         "## Heads",
         prose("""
@@ -192,12 +198,20 @@ def variants() -> list[str]:
         prose("""
             A task may have several: `loss: [cross_entropy, {name: binary_cross_entropy, weight: 0.5}]`. They are added
             up, each times its weight, and the first one of predictions says how outputs become predictions. Losses of
-            embeddings stand beside one that trains the head, or alone behind a head without weights. Of pairs, those
-            with a score of at least `positive_above`, with the label `positive_label`, or with the answer yes are the
-            positives. B: the rows of a batch. C: the outputs of the head, one for each class.
+            embeddings and tokens teach the encoder; they stand beside one that trains the head, or alone, with a head
+            without weights or with none. A task without a head trains the encoder, is not scored and is not in the
+            model. Of pairs, those with a score of at least `positive_above`, with the label `positive_label`, or with
+            the answer yes are the positives; without a label, all are. Losses of tokens see the states of all tokens of
+            the one input that the head reads, each with the label of its row; their proxies are in the run's
+            checkpoints and not in the model. B: the rows of a batch. C: the outputs of the head, one for each class. N:
+            tokens.
         """),
-        table(("name", "for labels", "what it does"), losses),
-        *option_table(TABLES.losses, common),
+        table(("name", "takes", "for labels", "what it does"), losses),
+        "A shorthand stands for several losses at once:",
+        table(("name", "what it is"), shorthands),
+        "Beside its `name` a loss may have these keys, and the options below:",
+        key_table(schema.LossChoice, without=schema.Choice.model_fields),
+        *option_table({**TABLES.losses, **TABLES.shorthands}),
         "## Schedules",
         prose("""
             `order` names every task. `epoch` says when an epoch ends: with the `longest` or `shortest` task, or with
@@ -235,9 +249,9 @@ def rows_of(choices: Choices) -> list[tuple[str, str]]:
     return [(f"`{name}`", meaning(variant)) for name, variant in choices.items()]
 
 
-def option_table(choices: Choices, common: Sequence[tuple[str, str, str, str]] = ()) -> list[str]:
+def option_table(choices: Choices) -> list[str]:
     """The options of the variants that have some."""
-    rows = list(common)
+    rows = []
     for name, variant in choices.items():
         hints = get_type_hints(variant.__init__ if inspect.isclass(variant) else variant, include_extras=True)
         for key, parameter in options_of(variant).items():
@@ -247,11 +261,13 @@ def option_table(choices: Choices, common: Sequence[tuple[str, str, str, str]] =
     return [table(("of", "option", "what it may be", "default"), rows)] if rows else []
 
 
-def key_table(model: type[BaseModel]) -> str:
-    """Every key of a part of the schema."""
+def key_table(model: type[BaseModel], without: Iterable[str] = ()) -> str:
+    """Every key of a part of the schema, but for some that are told elsewhere."""
     hints = get_type_hints(model, include_extras=True)
     rows = []
     for name, field in model.model_fields.items():
+        if name in without:
+            continue
         assert field.description, f"{model.__name__}.{name} has no description; write one below it in the schema"
         see = f" See [{SEE[name]}](#{anchor(SEE[name])})." if name in SEE else ""
         words = alternatives(hints[name]).replace("a name", OWN_WORDS.get(name, "a name"))

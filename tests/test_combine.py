@@ -197,7 +197,7 @@ def stepped(trainer: Trainer, planned: list, combine: str) -> dict[str, Tensor]:
     """The gradients that one training step leaves; the weights are then put back."""
     before = {name: weight.clone() for name, weight in trainer.model.state_dict().items()}
     batches = trainer.batches(planned)
-    parts = (trainer.model, trainer.forward, trainer.objectives, trainer.optimizer, batches)
+    parts = (trainer.model, trainer.encode, trainer.objectives, trainer.optimizer, batches)
     by_gram = isinstance(COMBINERS[combine], ByGram)
     rows = Rows(list(shared_parameters(trainer.model)), len(batches)) if by_gram else None
     train_step(*parts, combine=combine, clip=None, seed="7/0", step=0, rows=rows)

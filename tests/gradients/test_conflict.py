@@ -9,6 +9,7 @@ import torch
 import plait
 from plait.gradients.conflict import cosines, sum_up
 from plait.gradients.rows import Rows
+from plait.training.backward import pass_on
 from plait.training.loop import Stopped, as_recipe, resume, settle_recipe
 from plait.training.trainer import Trainer
 
@@ -89,8 +90,8 @@ def test_the_cosines_are_those_of_the_tasks_gradients(tiny_recipe):
     planned = next(made.plan.epoch_plan(0))
     gradients = []
     for batch in made.batches(planned):
-        outputs_BC, views_BD = made.forward(batch)
-        loss = made.objectives[batch.task](outputs_BC, torch.from_numpy(batch.labels), views_BD)
+        passed = pass_on(made.model, made.objectives[batch.task], batch, made.encode(batch))
+        loss = made.objectives[batch.task](passed, torch.from_numpy(batch.labels))
         shared = [parameter for name, parameter in made.model.named_parameters() if name.startswith("encoder.")]
         found = torch.autograd.grad(loss, shared, allow_unused=True)
         gradients.append(torch.cat([part.flatten() for part in found if part is not None]).double())

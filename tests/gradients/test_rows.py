@@ -133,7 +133,7 @@ def test_the_bits_of_the_sum_are_those_of_adding_in_place():
 
 
 def surgery_step(trainer: Trainer, rows: Rows | None, batches: list, combine: str = "surgery") -> dict[str, float]:
-    parts = (trainer.model, trainer.forward, trainer.objectives, trainer.optimizer, batches)
+    parts = (trainer.model, trainer.encode, trainer.objectives, trainer.optimizer, batches)
     return train_step(*parts, combine=combine, clip=1.0, seed="7/0", step=0, rows=rows)
 
 
@@ -186,14 +186,14 @@ def test_between_two_tasks_the_memory_is_the_rows_and_one_graph(make):
     for combine in ("sum", "surgery"):
         trainer = make(schedule={"name": "together", "combine": combine})
         batches = trainer.batches([MOOD, SAME, NEAR])
-        plain, lived[combine] = trainer.forward, []
+        plain, lived[combine] = trainer.encode, []
 
         def forward(batch, plain=plain, found=lived[combine]):
             graphs.append(len(saved))
             found.append(live_bytes())
             return plain(batch)
 
-        trainer.forward = forward
+        trainer.encode = forward
         for _ in range(2):  # in the first step the optimizer makes its state
             with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
                 surgery_step(trainer, trainer.rows, batches, combine)

@@ -201,7 +201,7 @@ def test_value_and_gradients_are_those_of_sentence_transformers(temperature):
 
 def test_it_reads_triplets_and_learns_from_nothing_else():
     loss = LOSSES["simcse_supervised"]
-    assert (loss.function, loss.reads, dict(loss.links)) == (simcse_supervised, "triple", {"triplets": "sigmoid"})
+    assert (loss.function, loss.reads, dict(loss.links)) == (simcse_supervised, ("triple",), {"triplets": "sigmoid"})
 
 
 # All of them

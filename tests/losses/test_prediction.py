@@ -35,14 +35,18 @@ def gradient(loss, outputs_BC: Tensor, label_B: Tensor, *rest, **options) -> Ten
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_names_its_links_and_has_keyword_only_options(name):
     loss = LOSSES[name]
-    assert loss.links and set(loss.links) <= {"classes", "several", "yes_no", "score", "triplets"}
-    assert set(loss.links.values()) <= set(LINKS)
+    assert loss.links and set(loss.links) <= {"classes", "several", "yes_no", "score", "triplets", "unlabelled"}
+    assert set(loss.links.values()) <= {*LINKS, ""}
+    assert (loss.takes == "predictions") == (not loss.reads)
     parameters = list(inspect.signature(loss.function).parameters.values())
-    if loss.reads is None:
+    if loss.takes == "predictions":
         taken = ["outputs_BC", "label_B", "class_weights_C", "label_smoothing"]
         assert [p.name for p in parameters[:4]] == taken
+    elif loss.takes == "tokens":
+        taken = ["classes", "width", "generator"]
+        assert [p.name for p in parameters[:3]] == taken
     else:  # one embedding for each view
-        views = VIEWS[loss.reads]
+        views = max((VIEWS[way] for way in loss.reads), key=len)
         assert all(p.name.endswith("_BD") for p in parameters[: len(views)])
         taken = [*views, *(["label or same"] if loss.takes in ("label", "same") else [])]
     assert all(p.kind is p.KEYWORD_ONLY and p.default is not p.empty for p in parameters[len(taken) :])

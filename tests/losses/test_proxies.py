@@ -229,10 +229,13 @@ def test_options_out_of_bounds_are_refused_as_a_recipe_reads_them(module, option
 
 def test_the_options_are_those_of_the_papers_unless_told():
     assert complete_options(SoftTriple, {}) == (
-        {"proxies": 2000, "gamma": 0.1, "lam": 3.3, "delta": 0.3, "tau": 0.0},
+        {"proxies": 2000, "gamma": 0.1, "lam": 3.3, "delta": 0.3, "tau": 0.0, "lr": 0.01, "special_tokens": True},
         [],
     )
-    assert complete_options(ProxyNca, {}) == ({"scale": 1.0, "denominator": "others"}, [])
+    assert complete_options(ProxyNca, {}) == (
+        {"scale": 1.0, "denominator": "others", "lr": 0.01, "special_tokens": True},
+        [],
+    )
 
 
 # SoftTriple by hand

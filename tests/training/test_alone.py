@@ -8,7 +8,7 @@ import plait
 from plait.errors import RunError
 from plait.recipe.read import recipe_from
 from plait.recipe.tree import Tree
-from plait.training.alone import alone_recipe
+from plait.training.alone import with_tasks
 from plait.training.loop import Stopped, resume, train
 from plait.training.tables import TABLES
 
@@ -64,7 +64,7 @@ def test_a_run_that_was_broken_off_in_a_task_alone_goes_on_there(tiny_recipe, tm
 )
 def test_a_schedule_forgets_the_other_tasks(tiny_recipe, schedule, expected):
     recipe = recipe_from(Tree(tiny_recipe(schedule=schedule, best_by="same")), TABLES)
-    alone = alone_recipe(recipe, "mood")
+    alone = with_tasks(recipe, ["mood"])
     assert list(alone.tasks) == ["mood"] and alone.best_by == "mean"
     wanted = {"by": "equal", "weights": {"mood": 2.0}, "t": None} if expected is None else expected
     assert alone.schedule.options == wanted

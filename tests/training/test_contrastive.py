@@ -1,11 +1,15 @@
 """Losses of embeddings inside a run: which pairs enter them, how texts are read, what is refused."""
 
+from functools import partial
+
 import pytest
 import torch
 
 import plait
+from plait.data.batch import VIEWS as READ_VIEWS
 from plait.data.batch import make_batch
 from plait.errors import PlaitError
+from plait.losses import LOSSES
 from plait.losses.embedding import (
     contrastive,
     info_nce,
@@ -16,8 +20,10 @@ from plait.losses.embedding import (
 from plait.recipe.read import recipe_from
 from plait.recipe.schema import LossChoice
 from plait.recipe.tree import Tree
+from plait.training.backward import pass_on
+from plait.training.objective import Objective, Part, Pass, way_of
+from plait.training.seeds import seeded
 from plait.training.settle import settle, settle_recipe
-from plait.training.step import Objective, seeded
 from plait.training.tables import TABLES
 from plait.training.trainer import Trainer
 
@@ -26,8 +32,11 @@ VIEWS = {"first": U, "second": V, "again": V}
 
 
 def value(loss: dict, label_B: torch.Tensor, positive: float | None) -> float:
-    objective = Objective((LossChoice.model_validate(loss),), 1.0, None, 0.0, (positive,))
-    return objective(torch.zeros(6, 1), label_B, VIEWS).item()
+    choice = LossChoice.model_validate(loss)
+    entry = LOSSES[choice.name]
+    views = READ_VIEWS[way_of(entry, 1 if choice.name == "supervised_contrastive" else 2)]
+    part = Part(choice, partial(entry.function, **choice.options), views, positive)
+    return Objective((part,))(Pass(None, VIEWS), label_B).item()
 
 
 def test_only_pairs_with_a_high_score_are_positives():
@@ -67,18 +76,19 @@ def trainer_for(tiny_recipe, task: str, **changes) -> Trainer:
 
 def test_a_text_is_read_twice_under_different_dropout(tiny_recipe):
     trainer = trainer_for(tiny_recipe, "mood", loss=["cross_entropy", {"name": "simcse_unsupervised", "weight": 0.1}])
-    assert trainer.settled.tasks["mood"].views == ("first", "again")
+    assert trainer.views("mood") == ("first", "again")
     batch = make_batch("mood", range(6), trainer.settled.tasks["mood"].train.labels, trainer.tokens["mood"])
     trainer.model.train()
     with seeded("x", trainer.model.device):
-        outputs_BC, views_BD = trainer.forward(batch)
+        passed = pass_on(trainer.model, trainer.objectives["mood"], batch, trainer.encode(batch))
+    outputs_BC, views_BD = passed.outputs_BC, passed.views_BD
     assert not torch.allclose(views_BD["first"], views_BD["again"])
-    total = trainer.objectives["mood"](outputs_BC, torch.from_numpy(batch.labels), views_BD)
+    total = trainer.objectives["mood"](passed, torch.from_numpy(batch.labels))
     own = torch.nn.functional.cross_entropy(outputs_BC, torch.from_numpy(batch.labels))
     both = own + 0.1 * simcse_unsupervised(views_BD["first"], views_BD["again"])
     torch.testing.assert_close(total, both)
     trainer.model.eval()
-    _, views_BD = trainer.forward(batch)
+    views_BD = trainer.encode(batch).views
     torch.testing.assert_close(views_BD["first"], views_BD["again"])
 
 
@@ -114,16 +124,12 @@ def test_every_loss_trains_and_is_scored(tiny_recipe, tmp_path, task, loss):
         ("near", {"name": "mse", "positive_above": 1}, "mse does not ask which pairs are positives"),
         ("near", {"name": "info_nce", "positive_above": 99}, "with positive_above 99 all scores from"),
         ("same", ["binary_cross_entropy", {"name": "info_nce", "positive_above": 1}], "positive_above is for scores"),
-        (
-            "same",
-            "multiple_negatives",
-            "none of these losses trains the head difference_product; add one of predictions",
-        ),
+        ("same", "multiple_negatives", "the task has no head, so there is nothing to score; take dev away"),
         ("mood", ["cross_entropy", "triplet"], "triplet cannot learn from classes labels"),
         (
             "mood",
             ["cross_entropy", {"name": "info_nce", "positive_label": "good"}],
-            "info_nce reads two texts, the task has 1",
+            "info_nce reads two texts or three texts, the task has 1",
         ),
     ],
 )

@@ -13,6 +13,10 @@ from plait.training.trainer import model_for
 LR, HEAD_LR, DECAY = 1e-3, 5e-3, 0.1
 
 
+def named(model: Model) -> dict[str, torch.nn.Parameter]:
+    return dict(model.named_parameters())
+
+
 @pytest.fixture
 def make_model(tiny_recipe):
     """Equal small models; one of them is trained on pairs of tasks with a layer between encoder and heads."""
@@ -157,10 +161,10 @@ def test_a_factor_is_of_each_groups_own_rate_not_of_the_last(make_model):
 def test_a_state_names_each_tensor_by_weight_and_role(make_model):
     model = make_model()
     optimizer = optimizer_for(model)
-    assert state_tensors(model, optimizer) == {}
+    assert state_tensors(named(model), optimizer) == {}
     give_gradients(model, 1)
     optimizer.step()
-    tensors = state_tensors(model, optimizer)
+    tensors = state_tensors(named(model), optimizer)
     names = {name for name, _ in model.named_parameters()}
     assert tensors.keys() == {f"{name}/{role}" for name in names for role in ("step", "exp_avg", "exp_avg_sq")}
     weight = model.heads["mood"].linear.weight
@@ -173,11 +177,14 @@ def test_a_restored_optimizer_goes_on_bit_by_bit(make_model):
     for step in (1, 2, 3):
         give_gradients(first, step)
         optimizer.step()
-    weights, state = save(first.state_dict()), save(state_tensors(first, optimizer))  # as in a file
+    weights, state = (
+        save(first.state_dict()),
+        save(state_tensors(named(first), optimizer)),
+    )  # as in a file
     second = make_model()
     second.load_state_dict(load(weights))
     restored = optimizer_for(second)
-    load_state(second, restored, load(state))
+    load_state(named(second), restored, load(state))
     fresh = make_model()
     fresh.load_state_dict(load(weights))
     forgetful = optimizer_for(fresh)
@@ -188,7 +195,7 @@ def test_a_restored_optimizer_goes_on_bit_by_bit(make_model):
     for name, weight in first.state_dict().items():
         assert torch.equal(weight, second.state_dict()[name]), name
         assert not torch.equal(weight, fresh.state_dict()[name]), name  # the state does matter
-    assert save(state_tensors(first, optimizer)) == save(state_tensors(second, restored))
+    assert save(state_tensors(named(first), optimizer)) == save(state_tensors(named(second), restored))
 
 
 def test_a_state_that_was_put_back_belongs_to_its_owner(make_model):
@@ -196,9 +203,9 @@ def test_a_state_that_was_put_back_belongs_to_its_owner(make_model):
     optimizer = optimizer_for(model)
     give_gradients(model, 1)
     optimizer.step()
-    tensors = {name: tensor.clone() for name, tensor in state_tensors(model, optimizer).items()}
+    tensors = {name: tensor.clone() for name, tensor in state_tensors(named(model), optimizer).items()}
     before = save(tensors)
-    load_state(model, optimizer, tensors)
+    load_state(named(model), optimizer, tensors)
     give_gradients(model, 2)
     optimizer.step()
     assert save(tensors) == before  # later steps must not write into the tensors that were handed over

@@ -2,15 +2,21 @@
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from plait.errors import NotFiniteError
+from plait.losses.prediction import binary_cross_entropy, cross_entropy, mse
+from plait.model.model import Encoded
 from plait.recipe.schema import LossChoice
+from plait.training.backward import pass_on
 from plait.training.loop import as_recipe, settle_recipe
-from plait.training.step import Objective, seeded, train_step
+from plait.training.objective import Objective, Part, Pass
+from plait.training.seeds import seeded
+from plait.training.step import train_step
 from plait.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -22,8 +28,8 @@ def make(tiny_recipe) -> Callable[..., Trainer]:
     return lambda **changes: Trainer(settle_recipe(as_recipe(tiny_recipe(**changes), None, None, ())))
 
 
-def step(trainer: Trainer, planned: list, *, seed: str = "7/0", clip: float | None = None, forward=None) -> dict:
-    parts = (trainer.model, forward or trainer.forward, trainer.objectives, trainer.optimizer, trainer.batches(planned))
+def step(trainer: Trainer, planned: list, *, seed: str = "7/0", clip: float | None = None, encode=None) -> dict:
+    parts = (trainer.model, encode or trainer.encode, trainer.objectives, trainer.optimizer, trainer.batches(planned))
     return train_step(*parts, combine="sum", clip=clip, seed=seed, step=41)
 
 
@@ -48,26 +54,27 @@ def gradient_norm(trainer: Trainer) -> float:
 
 
 def test_an_objective_is_the_weighted_sum_of_its_losses():
-    losses = (LossChoice(name="mse"), LossChoice(name="binary_cross_entropy", weight=0.5, threshold=3.0))
-    objective = Objective(losses, 2.0, None, 0.0)
+    yes_no = partial(binary_cross_entropy, threshold=3.0)
+    half = LossChoice(name="binary_cross_entropy", weight=0.5)
+    objective = Objective((Part(LossChoice(name="mse"), mse), Part(half, yes_no)), 2.0)
     outputs_BC, label_B = torch.tensor([[0.0], [0.0]]), torch.tensor([1.0, 3.0])
     # mse (1 + 9)/2 = 5, binary cross-entropy ln 2: 2·(5 + 0.5·ln 2)
-    value = objective(outputs_BC, label_B).item()
+    value = objective(Pass(outputs_BC), label_B).item()
     assert value == pytest.approx(2 * (5 + 0.5 * 0.6931472), abs=1e-5)  # float32
 
 
 def test_an_objective_hands_on_class_weights_and_smoothing():
-    objective = Objective((LossChoice(name="cross_entropy"),), 1.0, torch.tensor([1.0, 3.0]), 0.2)
+    objective = Objective((Part(LossChoice(name="cross_entropy"), cross_entropy),), 1.0, torch.tensor([1.0, 3.0]), 0.2)
     outputs_BC, label_B = torch.tensor([[0.0, 1.0], [2.0, 0.0]]), torch.tensor([1, 1])
     expected = nn.functional.cross_entropy(outputs_BC, label_B, weight=torch.tensor([1.0, 3.0]), label_smoothing=0.2)
-    assert torch.equal(objective(outputs_BC, label_B), expected)
+    assert torch.equal(objective(Pass(outputs_BC), label_B), expected)
 
 
 def test_a_step_gives_the_loss_of_each_task_before_its_update(make):
     trainer = make()
     trainer.model.eval()
     expected = {
-        batch.task: trainer.objectives[batch.task](trainer.model(batch), torch.from_numpy(batch.labels)).item()
+        batch.task: trainer.objectives[batch.task](Pass(trainer.model(batch)), torch.from_numpy(batch.labels)).item()
         for batch in trainer.batches([MOOD, SAME, NEAR])
     }
     before = bits(trainer)
@@ -105,11 +112,11 @@ def test_a_gradient_that_is_not_a_number_is_not_clipped_away(make, clip):
     before = bits(trainer)
 
     def steep(batch):  # √0 is 0, its slope is infinite
-        outputs_BC = trainer.model(batch)
-        return outputs_BC + (0 * outputs_BC).sqrt(), {}
+        views = trainer.encode(batch).views
+        return Encoded({view: view_BD + (0 * view_BD).abs().sqrt() for view, view_BD in views.items()})
 
     with pytest.raises(NotFiniteError, match="the gradient is nan"):
-        step(trainer, [MOOD], clip=clip, forward=steep)
+        step(trainer, [MOOD], clip=clip, encode=steep)
     assert bits(trainer) == before
 
 
@@ -236,9 +243,9 @@ def test_a_frozen_encoder_gives_what_it_gave_without_dropout(make):
     trainer.model.eval()
     for batch in trainer.batches([MOOD, SAME, NEAR]):
         # stored embeddings come from other packs of texts, so float32 sums differ
-        outputs_BC, views_BD = trainer.forward(batch)
-        torch.testing.assert_close(outputs_BC, trainer.model(batch), atol=1e-5, rtol=1e-5)
-        assert views_BD.keys() == batch.views.keys()
+        passed = pass_on(trainer.model, trainer.objectives[batch.task], batch, trainer.encode(batch))
+        torch.testing.assert_close(passed.outputs_BC, trainer.model(batch), atol=1e-5, rtol=1e-5)
+        assert passed.views_BD.keys() == batch.views.keys()
 
 
 def test_a_head_without_weights_on_a_frozen_encoder_learns_nothing_and_does_not_fail(make):

@@ -19,6 +19,7 @@ from plait.recipe.tree import Tree
 from plait.training.loop import Stopped, resume
 from plait.training.settle import settle, settle_recipe
 from plait.training.tables import TABLES
+from plait.training.trainer import Trainer
 from tiny import sentences, write_csv
 
 COLUMNS = ["anchor", "positive", "negative"]
@@ -58,7 +59,7 @@ def test_a_triplet_task_needs_no_more_than_its_columns(tiny_bert, tmp_path):
     )
     assert [(loss.name, loss.options) for loss in task.settings.loss] == [("simcse_supervised", {"temperature": 0.05})]
     assert task.settings.label is None
-    assert task.views == ("first", "second", "third")
+    assert Trainer(settled).views("near") == ("first", "second", "third")
     assert task.train.labels.tolist() == [1] * 40
     assert [list(row) for row in zip(*task.train.texts, strict=True)] == [list(row) for row in triplets("train")]
 
@@ -168,7 +169,8 @@ def mistakes(recipe: dict) -> list[str]:
         ({"head": "cosine"}, "recipe: tasks.near.head: cosine reads two texts, the task has 3; fitting: nearer"),
         (
             {"loss": "mse"},
-            "tasks.near.loss: mse cannot learn from triplets labels; fitting: simcse_supervised, triplet",
+            "tasks.near.loss: mse cannot learn from triplets labels; "
+            "fitting: info_nce, multiple_negatives, simcse_supervised, triplet",
         ),
         ({"metric": "f1"}, "tasks.near.metric: f1 is not for triplets labels; allowed: accuracy"),
         (
@@ -200,7 +202,7 @@ def test_a_shared_layer_has_no_head_for_triplets(tiny_bert, tmp_path):
 
 
 def test_a_frozen_encoder_has_nothing_to_learn_from_triplets_alone(tiny_bert, tmp_path):
-    with pytest.raises(PlaitError, match="the encoder is frozen and no head has weights: nothing to train"):
+    with pytest.raises(PlaitError, match="simcse_supervised teaches the encoder, and train_encoder: false"):
         plait.train(recipe_for(tmp_path / "data", tiny_bert, train_encoder=False), tmp_path / "run")
 
 

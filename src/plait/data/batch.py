@@ -36,6 +36,19 @@ class Batch:
     firsts: tuple[int, ...]  # tokens of each input in segment 0
     views: dict[str, slice]  # which inputs belong to which view
 
+    def part(self, start: int, stop: int) -> "Batch":
+        """Some of its rows, in all their views."""
+        count = len(self.rows[start:stop])
+        inputs = [place.start + row for place in self.views.values() for row in range(start, start + count)]
+        return Batch(
+            self.task,
+            self.rows[start:stop],
+            self.labels[start:stop],
+            tuple(self.ids[place] for place in inputs),
+            tuple(self.firsts[place] for place in inputs),
+            {view: slice(number * count, (number + 1) * count) for number, view in enumerate(self.views)},
+        )
+
 
 def views_of(reads: Sequence[str]) -> tuple[str, ...]:
     """The union of the views that a task's head and losses read, each once."""

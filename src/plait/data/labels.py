@@ -1,4 +1,4 @@
-"""What the labels of a task mean: a class, several at once, yes or no, a score in a range, or nothing for triplets."""
+"""What the labels of a task mean: a class, several at once, yes or no, a score in a range, or nothing."""
 
 import json
 import math
@@ -29,7 +29,7 @@ __all__ = [
     "listed",
 ]
 
-Kind = Literal["classes", "several", "yes_no", "score", "triplets"]
+Kind = Literal["classes", "several", "yes_no", "score", "triplets", "unlabelled"]
 MOST = 0.9  # of the values must look like a kind: the rest are then bad rows, and not a reason to take another kind
 YES = frozenset({"1", "1.0", "true", "yes"})
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -58,6 +58,8 @@ class Labels:
             return f"{self.low:g} to {self.high:g}"
         if self.kind == "triplets":
             return "anchor, positive, hard negative"
+        if self.kind == "unlabelled":
+            return "no label"
         return ", ".join(self.names) if len(self.names) <= 8 else f"{len(self.names)} classes"
 
 
@@ -88,6 +90,8 @@ def labels_from(
     """The labels of a task from its training columns and from what the recipe says of them."""
     if kind == "triplets":
         return Labels("triplets", ("third", "second"), ("third", "second"))
+    if kind == "unlabelled":
+        return Labels("unlabelled")
     if kind == "several" and len(columns) > 1:
         names = dict.fromkeys(columns) if classes is None else classes
         if set(names) != set(columns):
@@ -140,7 +144,7 @@ def several_from(classes: Mapping[str, str], separator: str | None) -> Labels:
 
 def encode_labels(columns: Sequence[Sequence[str]], labels: Labels, rows: int) -> tuple[np.ndarray, dict[int, str]]:
     """Class numbers, 0/1 or scores of a column (rows,), several labels as 0/1 (rows, classes); and what is wrong."""
-    if labels.kind == "triplets":
+    if labels.kind in ("triplets", "unlabelled"):
         return np.ones(rows, dtype=np.int64), {}
     if labels.kind == "several":
         return encode_several(columns, labels, rows)

@@ -36,6 +36,11 @@ class Packed:
         """For splitting an (N, …) tensor into its groups."""
         return [group.count * group.length for group in self.groups]
 
+    def text_of_tokens(self) -> Tensor:
+        """Which text, by its number in the order they were given, each token belongs to."""
+        lengths_S = [group.length for group in self.groups for _ in range(group.count)]
+        return self.places_S.argsort().repeat_interleave(torch.tensor(lengths_S, device=self.places_S.device))
+
 
 def pack(ids: Sequence[np.ndarray], firsts: Sequence[int], *, first_position: int, device: torch.device) -> Packed:
     """The packed input of some texts; `firsts[i]` tokens of text i belong to segment 0, the rest to segment 1."""

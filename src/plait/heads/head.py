@@ -26,3 +26,4 @@ class Head(nn.Module):
     symmetric: ClassVar[bool] = False  # whether swapping its two texts can never change its outputs
     after_shared_layer: ClassVar[bool] = True  # whether it may stand behind the model's shared layer
     output_layer: ClassVar[str | None] = None  # the linear layer whose result is the output, if there is one
+    projection: ClassVar[str | None] = None  # the layer that projects each embedding before they are compared

@@ -170,6 +170,7 @@ class Dot(Head):
     symmetric = True
     kinds = ("yes_no", "score")
     after_shared_layer = False
+    projection = "project"
 
     def __init__(
         self,

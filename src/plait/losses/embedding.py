@@ -24,26 +24,30 @@ __all__ = [
 def info_nce(
     anchor_BD: Tensor,
     positive_BD: Tensor,
+    negative_BD: Tensor | None = None,
     *,
     temperature: Annotated[float, Gt(0)] = 0.05,
     denominator: Literal["all", "others"] = "all",
 ) -> Tensor:
     """Each anchor must be nearer, by cosine, to its positive than to other sentences; mean over B.
 
-    `all`: it finds its positive among all positives (van den Oord 2018). `others`: its similarity to the positive
-    against those to all other sentences of both sides, the positive left out; may be below 0, and is 0 for one pair,
-    which has no others (minbert-downstream eq. 3).
+    `all`: it finds its positive among all positives and hard negatives (van den Oord 2018). `others`: its similarity to
+    the positive against those to all other sentences of the batch, the positive left out; may be below 0, and is 0 for
+    one pair, which has no others (minbert-downstream eq. 3).
     """
-    require_equal_shapes("info_nce", anchor_BD, positive_BD)
-    anchor_BD, positive_BD = F.normalize(anchor_BD, dim=-1), F.normalize(positive_BD, dim=-1)
+    sides_BD = [side_BD for side_BD in (anchor_BD, positive_BD, negative_BD) if side_BD is not None]
+    require_equal_shapes("info_nce", *sides_BD)
+    anchor_BD, *others_BD = (F.normalize(side_BD, dim=-1) for side_BD in sides_BD)
     if denominator == "all":
-        return find_own(anchor_BD @ positive_BD.T / temperature)
-    if len(anchor_BD) < 2:
-        return zero_of(anchor_BD, positive_BD)
-    scores_B2B = anchor_BD @ torch.cat([anchor_BD, positive_BD]).T / temperature
-    own_BB = torch.eye(len(anchor_BD), dtype=torch.bool, device=anchor_BD.device)
-    others_B = scores_B2B.masked_fill(own_BB.repeat(1, 2), float("-inf")).logsumexp(dim=-1)
-    return (others_B - scores_B2B.diagonal(len(anchor_BD))).mean()
+        return find_own(anchor_BD @ torch.cat(others_BD).T / temperature)
+    if len(anchor_BD) < 2 and negative_BD is None:
+        return zero_of(*sides_BD)
+    scores_BX = anchor_BD @ torch.cat([anchor_BD, *others_BD]).T / temperature
+    pairs, column_X = len(anchor_BD), torch.arange(scores_BX.shape[1], device=scores_BX.device)
+    # Of each anchor, itself and its positive.
+    own_BX = (column_X % max(pairs, 1) == column_X[:pairs].unsqueeze(1)) & (column_X < 2 * pairs)
+    others_B = scores_BX.masked_fill(own_BX, float("-inf")).logsumexp(dim=-1)
+    return (others_B - scores_BX.diagonal(pairs)).sum() / max(pairs, 1)
 
 
 def simcse_unsupervised(first_BD: Tensor, second_BD: Tensor, *, temperature: Annotated[float, Gt(0)] = 0.05) -> Tensor:
@@ -64,18 +68,21 @@ def simcse_supervised(
 def multiple_negatives(
     anchor_BD: Tensor,
     positive_BD: Tensor,
+    negative_BD: Tensor | None = None,
     *,
     scale: Annotated[float, Gt(0)] = 20.0,
     similarity: Literal["cosine", "dot"] = "cosine",
 ) -> Tensor:
     """−1/B Σᵢ [S(xᵢ, yᵢ) − log Σⱼ exp S(xᵢ, yⱼ)], S being scale × similarity (robust-embeddings §3.2).
 
-    `dot` takes the embeddings as they are; 1 is its usual scale (Henderson 2017).
+    Hard negatives, where there are any, join the yⱼ. `dot` takes the embeddings as they are; 1 is its usual scale
+    (Henderson 2017).
     """
-    require_equal_shapes("multiple_negatives", anchor_BD, positive_BD)
+    sides_BD = [side_BD for side_BD in (anchor_BD, positive_BD, negative_BD) if side_BD is not None]
+    require_equal_shapes("multiple_negatives", *sides_BD)
     if similarity == "cosine":
-        anchor_BD, positive_BD = F.normalize(anchor_BD, dim=-1), F.normalize(positive_BD, dim=-1)
-    return find_own(scale * anchor_BD @ positive_BD.T)
+        sides_BD = [F.normalize(side_BD, dim=-1) for side_BD in sides_BD]
+    return find_own(scale * sides_BD[0] @ torch.cat(sides_BD[1:]).T)
 
 
 def contrastive(

@@ -20,7 +20,8 @@ class SoftTriple(nn.Module):
 
     With S'_c = Σₖ softmaxₖ(x·w_ck / gamma) x·w_ck on unit vectors, the loss of a token of class y is
     −log exp(lam(S'_y − delta)) / (exp(lam(S'_y − delta)) + Σ_{j≠y} exp(lam S'_j)), mean over N; triple-entropy eq. 4–5.
-    `tau` weighs the distances between the proxies of a class, so that those not needed become one.
+    `tau` weighs the distances between the proxies of a class, so that those not needed become one. `lr` is the
+    proxies' own learning rate (Qian 2019's); without `special_tokens`, [CLS] and [SEP] are left out.
     """
 
     def __init__(
@@ -34,8 +35,11 @@ class SoftTriple(nn.Module):
         lam: Annotated[float, Gt(0)] = 3.3,
         delta: Annotated[float, Ge(0)] = 0.3,
         tau: Annotated[float, Ge(0)] = 0.0,
+        lr: Annotated[float, Gt(0)] = 0.01,
+        special_tokens: bool = True,
     ) -> None:
         super().__init__()
+        self.lr, self.special_tokens = lr, special_tokens
         self.proxies_CKD = nn.Parameter(draw_directions(classes, proxies, width, generator=generator))
         self.gamma, self.lam, self.delta, self.tau = gamma, lam, delta, tau
 
@@ -58,6 +62,7 @@ class ProxyNca(nn.Module):
 
     −log exp(−d(x, w_y)) / Σ_z exp(−d(x, w_z)), d being scale × the squared distance of unit vectors, mean over N. The
     sum is over the `others` (triple-entropy eq. 3; may be below 0, and is 0 for one class) or over `all` proxies.
+    `lr` and `special_tokens` as in SoftTriple.
     """
 
     def __init__(
@@ -68,8 +73,11 @@ class ProxyNca(nn.Module):
         *,
         scale: Annotated[float, Gt(0)] = 1.0,
         denominator: Literal["others", "all"] = "others",
+        lr: Annotated[float, Gt(0)] = 0.01,
+        special_tokens: bool = True,
     ) -> None:
         super().__init__()
+        self.lr, self.special_tokens = lr, special_tokens
         self.proxies_CD = nn.Parameter(draw_directions(classes, width, generator=generator))
         self.scale, self.denominator = scale, denominator
 

@@ -17,6 +17,7 @@ KINDS = {
     "yes_no": "yes or no",
     "score": "a score",
     "triplets": "which of two texts is nearer",
+    "unlabelled": "nothing, it only trains the encoder",
 }
 EXAMPLES = ('["a sentence"]', '[("a sentence", "another")]', '[("a sentence", "another", "a third")]')
 

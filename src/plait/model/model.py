@@ -1,6 +1,6 @@
 """One encoder, its heads, one forward.
 
-S inputs, B batch, D width, C outputs.
+S inputs, B batch, N tokens, D width, C outputs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from plait.data.batch import Batch
 from plait.encoder.bert import Encoder
-from plait.encoder.packing import pack
+from plait.encoder.packing import Packed, pack
+from plait.heads import Head
 from plait.model.tasks import TaskSpec
 
-__all__ = ["Model", "Text"]
+__all__ = ["Encoded", "Model", "Text", "Tokens"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,34 @@ class Text:
     tokenizer: Tokenizer
     limit: int
     files: dict[str, bytes]  # tokenizer.json and its companions, by name
+
+    @property
+    def special(self) -> list[int]:
+        """The ids of the tokens that are added to a text or a pair."""
+        return sorted({*self.tokenizer.encode("").ids, *self.tokenizer.encode("", "").ids})
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The states of the tokens of one view."""
+
+    states_ND: Tensor
+    row_N: Tensor  # the row of the batch that each belongs to
+    special_N: Tensor  # whether it is one that the tokenizer adds, such as [CLS] and [SEP]
+
+    def without_special(self) -> "Tokens":
+        """Only those of the text itself."""
+        own_N = ~self.special_N
+        return Tokens(self.states_ND[own_N], self.row_N[own_N], self.special_N[own_N])
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch behind the encoder."""
+
+    views: dict[str, Tensor]  # view → embeddings (B, D)
+    states_ND: Tensor | None = None  # of all tokens of all views, as they are packed
+    packed: Packed | None = None
 
 
 class Model(nn.Module):
@@ -60,10 +89,15 @@ class Model(nn.Module):
 
     def pooled(self, ids: Sequence[np.ndarray], firsts: Sequence[int]) -> Tensor:
         """Embeddings (S, D) of tokenized inputs, encoded in one packed pass."""
+        return self.states(ids, firsts)[0]
+
+    def states(self, ids: Sequence[np.ndarray], firsts: Sequence[int]) -> tuple[Tensor, Tensor, Packed]:
+        """Embeddings (S, D) of tokenized inputs, and the states (N, D) of their tokens as they were packed."""
         packed = pack(ids, firsts, first_position=self.encoder.config.first_position, device=self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            pooled_SD = self.encoder.pool(self.encoder(packed), packed, self.pooling)
-        return pooled_SD.float()
+            states_ND = self.encoder(packed)
+            pooled_SD = self.encoder.pool(states_ND, packed, self.pooling)
+        return pooled_SD.float(), states_ND, packed
 
     def outputs(self, task: str, views_BD: Sequence[Tensor]) -> Tensor:
         """Outputs (B, C) of a task's head from the embeddings of its views."""
@@ -72,12 +106,28 @@ class Model(nn.Module):
         outputs_BC: Tensor = self.heads[task](*views_BD)
         return outputs_BC
 
-    def views(self, batch: Batch) -> dict[str, Tensor]:
-        """The embeddings (B, D) of each view of a batch, encoded in one packed pass."""
-        pooled_SD = self.pooled(batch.ids, batch.firsts)
-        return {view: pooled_SD[place] for view, place in batch.views.items()}
+    def project(self, task: str, views_BD: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The embeddings of some views as the task's head projects them before it compares them."""
+        head = self.heads[task]
+        assert isinstance(head, Head) and head.projection is not None, "refused when the recipe is settled"
+        layer = head.get_submodule(head.projection)
+        return {view: layer(view_BD) for view, view_BD in views_BD.items()}
+
+    def encode(self, batch: Batch) -> Encoded:
+        """Every view of a batch, encoded in one packed pass."""
+        pooled_SD, states_ND, packed = self.states(batch.ids, batch.firsts)
+        return Encoded({view: pooled_SD[place] for view, place in batch.views.items()}, states_ND, packed)
+
+    def tokens(self, encoded: Encoded, place: slice) -> Tokens:
+        """The tokens of the inputs at a place in the batch, that of one view."""
+        assert encoded.states_ND is not None and encoded.packed is not None, "stored embeddings have no tokens"
+        text_N = encoded.packed.text_of_tokens()
+        chosen_N = (text_N >= place.start) & (text_N < place.stop)
+        ids_N = encoded.packed.ids_N[chosen_N]
+        special_N = torch.isin(ids_N, torch.tensor(self.text.special, device=ids_N.device))
+        return Tokens(encoded.states_ND[chosen_N], text_N[chosen_N] - place.start, special_N)
 
     def forward(self, batch: Batch) -> Tensor:
         """Outputs (B, C) for a batch of one task."""
-        views = self.views(batch)
+        views = self.encode(batch).views
         return self.outputs(batch.task, [views[view] for view in self.tasks[batch.task].views])

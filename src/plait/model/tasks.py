@@ -24,9 +24,9 @@ class TaskSpec:
     label: tuple[str, ...]  # columns; none of triplets
     quoting: str | None
     labels: Labels
-    head: str
+    head: str  # "" of a task that only trains the encoder; no model has such a task
     head_options: dict[str, Any]
-    link: str  # from outputs to predictions, a name in decode.LINKS
+    link: str  # from outputs to predictions, a name in decode.LINKS; "" without a head, like the metric
     metric: str
     threshold: float  # the probability from which a yes/no task says yes, and from which one of several labels holds
     max_length: int

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from plait.errors import RecipeError, did_you_mean
 from plait.recipe.options import complete_options, explain, options_of
-from plait.recipe.schema import Choice, Label, Recipe, Source, Task
+from plait.recipe.schema import Choice, Label, LossChoice, Recipe, Source, Task
 from plait.recipe.tree import KeyPath, Origin, Tree, load_tree, set_keys
 
 __all__ = ["Tables", "read_recipe", "recipe_from", "recipe_text", "write_recipe"]
@@ -28,6 +28,7 @@ class Tables:
 
     heads: Mapping[str, Any]
     losses: Variants
+    shorthands: Variants  # names for several weighted losses
     schedules: Variants
     lr_schedules: Variants
     optimizers: Variants
@@ -171,6 +172,17 @@ def check_choices(recipe: Recipe, tree: Tree, tables: Tables) -> tuple[list[str]
             mistakes.append(f"{line}: {dotted((*path, choice.name))[:-2]}{mistake}")
         return choice.model_copy(update={"options": options})
 
+    def parts(loss: LossChoice, path: KeyPath) -> list[LossChoice]:
+        if loss.name not in tables.shorthands:
+            return [loss]
+        shorthand = tables.shorthands[loss.name]
+        own = {key: value for key, value in loss.options.items() if key in options_of(shorthand)}
+        others = {key: value for key, value in loss.options.items() if key not in own}
+        weights = shorthand(**settle(loss.model_copy(update={"options": own}), tables.shorthands, path).options)
+        *firsts, last = ((name, loss.weight * weight) for name, weight in weights.items())
+        rest = loss.model_copy(update={"name": last[0], "weight": last[1], "options": others})
+        return [*(LossChoice(name=name, weight=weight) for name, weight in firsts), rest]
+
     tasks = {}
     for name, task in recipe.tasks.items():
         path: KeyPath = ("tasks", name)
@@ -182,8 +194,10 @@ def check_choices(recipe: Recipe, tree: Tree, tables: Tables) -> tuple[list[str]
         if task.loss:
             listed = isinstance(tree.values["tasks"][name].get("loss"), list)
             changes["loss"] = tuple(
-                settle(loss, tables.losses, (*path, "loss", index) if listed else (*path, "loss"))
+                settle(part, tables.losses, place)
                 for index, loss in enumerate(task.loss)
+                for place in [(*path, "loss", index) if listed else (*path, "loss")]
+                for part in parts(loss, place)
             )
         tasks[name] = task.model_copy(update=changes)
     shared, schedule = recipe.shared_layer, recipe.schedule
@@ -302,7 +316,7 @@ def check_task(name: str, task: Task, recipe: Recipe, tree: Tree, tables: Tables
     texts = 3 if task.make else len(task.text)
     if len(task.text) == 3 and task.label:
         yield f"{tree.origin((*path, 'label'))}: {dotted((*path, 'label'))}triplets have no label; take it away"
-    elif len(task.text) < 3 and task.label is None:
+    elif len(task.text) < 3 and task.label is None and task.loss is None:
         yield f"{tree.origin(path)}: {dotted(path)}missing key 'label'"
     if sum(task.share(split) or 0 for split in SPLITS) >= 1:
         yield f"{tree.origin((*path, 'test'))}: {dotted((*path, 'test'))}dev and test leave no training data"

@@ -74,6 +74,14 @@ class LossChoice(Choice):
     """The score from which a pair is a positive."""
     positive_label: Annotated[str | None, BeforeValidator(as_word)] = None
     """The class whose pairs are positives. Null: yes, where the label is yes or no."""
+    on: Literal["embedding", "head"] | None = None
+    """What a loss of embeddings compares: what the encoder gives, or what the head `dot` projects it to. Null: the
+    first."""
+    cached: bool | None = None
+    """Whether a loss of embeddings sees its whole batch at the memory of a chunk: the texts are encoded twice, a chunk
+    at a time (Gao 2021). Null: no."""
+    chunk: Annotated[int, Field(gt=0)] | None = None
+    """Rows that a cached loss encodes at once. Null: 32."""
 
 
 def as_tuple(value: object) -> object:
@@ -243,14 +251,15 @@ class Task(Frozen):
     text: Several
     """The column of the text; two for a pair; three for a triplet of anchor, positive and hard negative."""
     label: Annotated[Label | None, BeforeValidator(as_label)] = None
-    """The column of the labels, or the keys below. Triplets have none."""
+    """The column of the labels, or the keys below. Triplets have none, and tasks whose losses compare texts need
+    none."""
     make: Choice | None = None
     """What rows are made into on reading: `triplets` makes anchor, positive and hard negative of premise, hypothesis
     and label."""
     quoting: Literal["quoted", "unquoted"] | None = None
     """Whether fields may stand in quotes. Null: they may in .csv, whatever its delimiter, and not in .tsv."""
     head: Choice | None = None
-    """What turns embeddings into the prediction. Null: by the kind of label."""
+    """What turns embeddings into the prediction. Null: by the kind of label; none where no loss would train it."""
     loss: Losses | None = None
     """What is made small: a loss, or a list of them, each with a `weight`. Null: by the kind of label."""
     metric: str | None = None

@@ -18,6 +18,7 @@ from plait.model.apply import embed_views
 from plait.model.decode import Decoded, decode
 from plait.model.model import Model
 from plait.model.watch import Watcher
+from plait.training.alone import with_tasks
 from plait.training.grow import score_kept
 from plait.training.settle import Settled
 from plait.training.task_data import TaskData
@@ -75,9 +76,10 @@ def frozen_model(settled: Settled, watcher: Watcher) -> tuple[Model, dict[str, d
         "steps": recipe.steps and FROZEN_TIMES * recipe.steps,
         "watch_conflict": None,
     }
-    frozen = replace(settled, recipe=recipe.model_copy(update=changes))
+    predicting = {name: task for name, task in settled.tasks.items() if task.spec.head}
+    frozen = replace(settled, recipe=with_tasks(recipe.model_copy(update=changes), predicting), tasks=predicting)
     try:
-        trainer: Trainer | None = Trainer(frozen)
+        trainer = Trainer(frozen) if predicting else None
     except RecipeError:  # no head has weights, so there is nothing to train
         trainer = None
     model = trainer.model if trainer else model_for(frozen)

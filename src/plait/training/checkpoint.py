@@ -2,16 +2,17 @@
 
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import nn
 
 from plait.errors import RunError
 from plait.model.files import save_tensors, whole_folder
-from plait.model.model import Model
 from plait.model.save import write_json
 from plait.training.keep import Standing
 from plait.training.optimizer import load_state, state_tensors
@@ -35,13 +36,20 @@ class Position:
     kept: list[Standing] = field(default_factory=list)  # models that are kept, best first
 
 
-def save_checkpoint(folder: Path, model: Model, optimizer: torch.optim.Optimizer, position: Position) -> None:
+Learning = Mapping[str, nn.Module]  # what learns, by the start of its weights' names: "" or a path that ends with /
+
+
+def save_checkpoint(folder: Path, learning: Learning, optimizer: torch.optim.Optimizer, position: Position) -> None:
     """Write a checkpoint, then remove the older ones."""
     target = folder / f"step-{position.step:08d}"
     with whole_folder(target) as place:
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+        tensors = {
+            prefix + name: tensor.detach().cpu().contiguous()
+            for prefix, module in learning.items()
+            for name, tensor in module.state_dict().items()
+        }
         save_tensors(tensors, place / "weights.safetensors")
-        save_tensors(state_tensors(model, optimizer), place / "optimizer.safetensors")
+        save_tensors(state_tensors(all_parameters(learning), optimizer), place / "optimizer.safetensors")
         write_json(place / "position.json", asdict(position))
     for old in folder.glob("step-*"):
         if old != target:
@@ -53,11 +61,21 @@ def newest_checkpoint(folder: Path) -> Path | None:
     return max(folder.glob("step-*"), default=None)
 
 
-def load_checkpoint(place: Path, model: Model, optimizer: torch.optim.Optimizer) -> Position:
+def all_parameters(learning: Learning) -> dict[str, nn.Parameter]:
+    """Every weight that may learn, by name."""
+    return {
+        prefix + name: parameter for prefix, module in learning.items() for name, parameter in module.named_parameters()
+    }
+
+
+def load_checkpoint(place: Path, learning: Learning, optimizer: torch.optim.Optimizer) -> Position:
     """Put everything back as it was."""
     try:
-        model.load_state_dict(load_file(place / "weights.safetensors"))
-        load_state(model, optimizer, load_file(place / "optimizer.safetensors"))
+        tensors = load_file(place / "weights.safetensors")
+        for prefix, module in learning.items():
+            own = {name: tensor for name, tensor in tensors.items() if name[: name.rfind("/") + 1] == prefix}
+            module.load_state_dict({name.removeprefix(prefix): tensor for name, tensor in own.items()})
+        load_state(all_parameters(learning), optimizer, load_file(place / "optimizer.safetensors"))
         position = json.loads((place / "position.json").read_text(encoding="utf-8"))
         kept = [Standing(**standing) for standing in position.pop("kept", ())]
         return Position(**position, kept=kept)

@@ -15,8 +15,17 @@ from plait.heads import HEADS
 from plait.losses import LOSSES
 from plait.model.tasks import TaskSpec
 from plait.recipe.schema import LossChoice, Recipe, Task
+from plait.training.objective import way_of
 
-__all__ = ["check_combine", "check_known", "check_lengths", "check_settled", "unseen_labels"]
+__all__ = [
+    "any_of_predictions",
+    "check_combine",
+    "check_headless",
+    "check_known",
+    "check_lengths",
+    "check_settled",
+    "unseen_labels",
+]
 
 
 def check_lengths(recipe: Recipe, checkpoint: Path, config: EncoderConfig) -> Iterator[str]:
@@ -41,7 +50,7 @@ def check_combine(recipe: Recipe, grown: bool) -> Iterator[str]:
 
 def unseen_labels(recipe: Recipe, name: str, labels: Labels, splits: dict[str, Examples]) -> Iterator[str]:
     """Classes that dev or test has and train lacks, and training data of one answer only."""
-    if labels.kind in ("score", "triplets") or "train" not in splits:
+    if labels.kind in ("score", "triplets", "unlabelled") or "train" not in splits:
         return
     if labels.kind == "several":
         for number, count in enumerate(splits["train"].labels.sum(axis=0)):
@@ -64,7 +73,7 @@ def unseen_labels(recipe: Recipe, name: str, labels: Labels, splits: dict[str, E
 def check_positives(where: str, loss: LossChoice, labels: Labels) -> Iterator[str]:
     """Which pairs belong together must be known to a loss that asks for them, and is no matter to any other."""
     above, label = loss.positive_above, loss.positive_label
-    if LOSSES[loss.name].takes not in ("positives", "same"):
+    if LOSSES[loss.name].takes not in ("positives", "same") or labels.kind in ("triplets", "unlabelled"):
         if above is not None or label is not None:
             yield f"{where}{loss.name} does not ask which pairs are positives; drop positive_above and positive_label"
     elif labels.kind == "score":
@@ -78,6 +87,49 @@ def check_positives(where: str, loss: LossChoice, labels: Labels) -> Iterator[st
         yield f"{where}{loss.name} needs positive_label, one of: {', '.join(labels.classes)}"
     elif labels.kind == "yes_no" and label is not None and class_of(label) not in labels.classes:
         yield f"{where}positive_label: expected one of {', '.join(labels.classes)}"
+
+
+def check_reading(where: str, loss: LossChoice, task: Task, recipe: Recipe) -> Iterator[str]:
+    """What a loss of embeddings or tokens cannot read, and keys that are not for it."""
+    entry = LOSSES[loss.name]
+    if entry.takes == "predictions":
+        for key in ("on", "cached", "chunk"):
+            if getattr(loss, key) is not None:
+                yield f"{where}{key} is for losses of embeddings, and {loss.name} is of predictions; take it away"
+        return
+    if way_of(entry, len(task.text)) is None:
+        words = {1: "one text", 2: "two texts", 3: "three texts"}
+        needed = " or ".join(words[READS[way]] for way in entry.reads)
+        yield f"{where}{loss.name} reads {needed}, the task has {len(task.text)}"
+    elif entry.of_head_input and task.head and HEADS[task.head.name].reads not in entry.reads:
+        fitting = ", ".join(
+            name for name, head in HEADS.items() if head.reads in entry.reads and READS[head.reads] == len(task.text)
+        )
+        yield f"{where}{loss.name} looks at one input of both texts, {task.head.name} reads others; fitting: {fitting}"
+    if not recipe.train_encoder:
+        yield f"{where}{loss.name} teaches the encoder, and train_encoder: false keeps it as it is; drop one"
+    if loss.on == "head" and not (task.head and HEADS[task.head.name].projection):
+        fitting = ", ".join(name for name, head in HEADS.items() if head.projection)
+        yield f"{where}on: head needs a head that projects embeddings: {fitting}"
+    elif loss.on == "head" and entry.of_head_input:
+        yield f"{where}on: head is for losses that compare texts, which {loss.name} does not"
+    if loss.chunk is not None and not loss.cached:
+        yield f"{where}chunk belongs to cached: true"
+    if loss.cached and any(LOSSES[other.name].takes == "tokens" for other in task.loss or ()):
+        yield f"{where}cached: true keeps no tokens, which another loss of this task looks at; drop one"
+
+
+def any_of_predictions(task: Task) -> bool:
+    """Whether one of a task's losses looks at what its head predicts."""
+    return any(LOSSES[loss.name].takes == "predictions" for loss in task.loss or ())
+
+
+def check_headless(recipe: Recipe, name: str) -> Iterator[str]:
+    """Data to be scored on, where nothing is predicted."""
+    for split in ("dev", "test"):
+        if recipe.tasks[name].sources(split):
+            where = recipe.where("tasks", name, split)
+            yield f"{where}the task has no head, so there is nothing to score; take {split} away, or give it a head"
 
 
 def check_known(recipe: Recipe, name: str, spec: TaskSpec, known: TaskSpec) -> str | None:
@@ -101,33 +153,38 @@ def check_known(recipe: Recipe, name: str, spec: TaskSpec, known: TaskSpec) -> s
 
 def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iterator[str]:
     """What cannot be meant, now that the kind of label is known."""
-    assert task.head is not None and task.loss is not None and task.metric is not None
+    assert task.loss is not None
     kind = labels.kind
+    head = HEADS[task.head.name] if task.head else None
 
     def where(key: str) -> str:
         return recipe.where("tasks", name, key)
 
-    if kind not in HEADS[task.head.name].kinds:
-        fitting = [
-            head for head, variant in HEADS.items() if kind in variant.kinds and READS[variant.reads] == len(task.text)
-        ]
-        yield f"{where('head')}{task.head.name} cannot predict {kind} labels; fitting: {', '.join(fitting)}"
-    if recipe.shared_layer and not HEADS[task.head.name].after_shared_layer:
-        yield f"{where('head')}{task.head.name} compares embeddings and cannot stand behind a shared_layer; drop one"
+    if task.head and head:
+        if kind == "unlabelled":
+            yield f"{where('head')}without a label there is nothing to predict; take the head away, or give the label"
+        elif kind not in head.kinds:
+            fitting = [
+                name for name, other in HEADS.items() if kind in other.kinds and READS[other.reads] == len(task.text)
+            ]
+            yield f"{where('head')}{task.head.name} cannot predict {kind} labels; fitting: {', '.join(fitting)}"
+        if recipe.shared_layer and not head.after_shared_layer:
+            told = f"{task.head.name} compares embeddings and cannot stand behind a shared_layer; drop one"
+            yield f"{where('head')}{told}"
     for loss in task.loss:
         if kind not in LOSSES[loss.name].links:
             fitting = [
                 other
                 for other, entry in LOSSES.items()
-                if kind in entry.links and (entry.reads is None or kind == "triplets")
+                if kind in entry.links
+                and (entry.takes == "predictions" or kind in ("triplets", "unlabelled"))
+                and (not entry.reads or way_of(entry, len(task.text)))
             ]
-            yield f"{where('loss')}{loss.name} cannot learn from {kind} labels; fitting: {', '.join(fitting)}"
+            what = "rows without a label" if kind == "unlabelled" else f"{kind} labels"
+            yield f"{where('loss')}{loss.name} cannot learn from {what}; fitting: {', '.join(fitting)}"
         else:
             yield from check_positives(where("loss"), loss, labels)
-        reads = LOSSES[loss.name].reads
-        if reads and READS[reads] != len(task.text):
-            needed = ("one text", "two texts", "three texts")[READS[reads] - 1]
-            yield f"{where('loss')}{loss.name} reads {needed}, the task has {len(task.text)}"
+        yield from check_reading(where("loss"), loss, task, recipe)
         threshold = loss.options.get("threshold")
         if loss.name == "binary_cross_entropy" and (kind == "score") != (threshold is not None):
             need = "scores need" if kind == "score" else f"{kind} labels take no"
@@ -135,15 +192,16 @@ def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iter
         elif threshold is not None and not labels.low < threshold <= labels.high:
             alike = f"with a threshold of {threshold:g} all scores from {labels.describe()} count alike"
             yield f"{where('loss')}{alike}"
-    if HEADS[task.head.name].output_layer and all(LOSSES[loss.name].reads for loss in task.loss):
+    if task.head and head and head.output_layer and not any_of_predictions(task):
         yield f"{where('loss')}none of these losses trains the head {task.head.name}; add one of predictions"
-    if task.head.name == "cosine" and task.head.options.get("scale") is None and labels.high <= 0:
+    if task.head and task.head.name == "cosine" and task.head.options.get("scale") is None and labels.high <= 0:
         yield f"{where('head')}cosine needs a range that reaches above 0, found {labels.describe()}; give its scale"
-    if task.metric not in METRICS[kind]:
-        yield f"{where('metric')}{task.metric} is not for {kind} labels; {did_you_mean(task.metric, METRICS[kind])}"
-    if kind in ("score", "triplets") and (task.class_weights or task.label_smoothing):
+    if task.metric and task.metric not in METRICS.get(kind, ()):
+        hint = did_you_mean(task.metric, METRICS.get(kind, ()))
+        yield f"{where('metric')}{task.metric} is not for {kind} labels; {hint}"
+    if kind in ("score", "triplets", "unlabelled") and (task.class_weights or task.label_smoothing):
         key = "class_weights" if task.class_weights else "label_smoothing"
-        what = "scores" if kind == "score" else kind
+        what = {"score": "scores", "triplets": "triplets", "unlabelled": "rows without a label"}[kind]
         yield f"{where(key)}class_weights and label_smoothing are for classes and yes/no, not for {what}"
     elif kind == "several" and task.class_weights:
         yield f"{where('class_weights')}are for classes and yes/no, not for several labels at once"

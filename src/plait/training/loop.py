@@ -25,7 +25,7 @@ from plait.model.watch import Silent, Watcher
 from plait.recipe.read import read_recipe, recipe_from
 from plait.recipe.schema import Recipe
 from plait.recipe.tree import Tree, plain, set_keys, use_profile
-from plait.training.alone import ALONE, alone_recipe
+from plait.training.alone import ALONE, with_tasks
 from plait.training.baselines import BEFORE, measure_baselines, measure_before
 from plait.training.checkpoint import Position, load_checkpoint, newest_checkpoint, save_checkpoint
 from plait.training.grow import score_kept
@@ -161,7 +161,7 @@ def train_together(run: Run, trainer: Trainer, watcher: Watcher, stop: Callable[
     baselines = find_baselines(run, trainer.settled, watcher)
     position = Position()
     if (checkpoint := newest_checkpoint(run.checkpoints)) is not None:
-        position = load_checkpoint(checkpoint, trainer.model, trainer.optimizer)
+        position = load_checkpoint(checkpoint, trainer.learning, trainer.optimizer)
         watcher.note(f"going on after step {position.step:,} of {trainer.steps:,}")
     run.cut_metrics(position.step)
     trainer.store_embeddings(watcher)
@@ -174,6 +174,8 @@ def train_alone(run: Run, settled: Settled, watcher: Watcher, stop: Callable[[],
     """The dev score of each task when it is trained by itself, in runs of their own below this one."""
     scores: dict[str, float] = {}
     for name, task in settled.tasks.items():
+        if not task.spec.head:  # there is nothing to score
+            continue
         part = run.folder / ALONE / name
         if not Run(part).result.is_file():
             watcher.note(f"{name}: training it alone")
@@ -181,7 +183,7 @@ def train_alone(run: Run, settled: Settled, watcher: Watcher, stop: Callable[[],
                 if Run(part).facts.is_file():
                     resume(part, watcher=watcher, stop=stop)
                 else:
-                    train(alone_recipe(settled.recipe, name), part, baselines=False, watcher=watcher, stop=stop)
+                    train(with_tasks(settled.recipe, [name]), part, baselines=False, watcher=watcher, stop=stop)
             except RecipeError as error:  # a head without weights on a frozen encoder
                 watcher.note(f"{name}: cannot be trained alone: {error.mistakes[0]}")
                 continue
@@ -281,7 +283,7 @@ class Loop:
             self.metrics.flush()
             os.fsync(self.metrics.fileno())
             position.seconds = time.monotonic() - self.started
-            save_checkpoint(self.run.checkpoints, self.trainer.model, self.trainer.optimizer, position)
+            save_checkpoint(self.run.checkpoints, self.trainer.learning, self.trainer.optimizer, position)
         if stopping:
             raise Stopped(f"stopped after step {position.step:,}; plait train --resume {self.run.folder} goes on")
 

@@ -1,6 +1,7 @@
 """AdamW, and its state as named tensors."""
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Annotated
 
 import torch
@@ -25,9 +26,19 @@ OPTIMIZERS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {"adamw": adamw
 
 
 def make_optimizer(
-    model: Model, name: str, options: Mapping[str, float], *, lr: float, head_lr: float, weight_decay: float
+    model: Model,
+    name: str,
+    options: Mapping[str, float],
+    *,
+    lr: float,
+    head_lr: float,
+    weight_decay: float,
+    losses: Mapping[str, nn.Module] = MappingProxyType({}),
 ) -> torch.optim.Optimizer:
-    """The optimizer of the weights that are trained: no decay on biases and layer norms, heads at their own rate."""
+    """The optimizer of the weights that are trained: no decay on biases and layer norms, heads at their own rate.
+
+    Losses with proxies have a rate each, their `lr`; only the direction of a proxy counts, so none decays.
+    """
     groups: list[dict[str, object]] = []
     for is_encoder, rate in ((True, lr), (False, head_lr)):
         for decays in (True, False):
@@ -41,6 +52,8 @@ def make_optimizer(
             if parameters:
                 decay = weight_decay if decays else 0.0
                 groups.append({"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay})
+    for module in losses.values():
+        groups.append({"params": list(module.parameters()), "lr": module.lr, "base_lr": module.lr, "weight_decay": 0.0})
     return OPTIMIZERS[name](groups, **options)
 
 
@@ -50,18 +63,19 @@ def set_lr(optimizer: torch.optim.Optimizer, factor: float) -> None:
         group["lr"] = group["base_lr"] * factor
 
 
-def state_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def state_tensors(parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimizer's state, each tensor named by its weight and its role."""
     return {
         f"{name}/{role}": value.detach().cpu().contiguous()
-        for name, parameter in model.named_parameters()
+        for name, parameter in parameters.items()
         for role, value in optimizer.state.get(parameter, {}).items()
     }
 
 
-def load_state(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+def load_state(
+    parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
+) -> None:
     """Put a saved state back."""
-    parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         name, role = key.rsplit("/", 1)
         place = (

@@ -78,7 +78,7 @@ def task_facts(trainer: Trainer) -> list[TaskFacts]:
                 steps_per_epoch=batches / epochs,
                 samples_per_epoch=rows / epochs,
                 seen=rows / len(task.train),
-                head=task.spec.head,
+                head=task.spec.head or "none",
                 loss=", ".join(loss.name for loss in task.settings.loss or ()),
             )
         )
@@ -87,7 +87,7 @@ def task_facts(trainer: Trainer) -> list[TaskFacts]:
 
 def label_counts(kind: str, labels: np.ndarray) -> np.ndarray | None:
     """How many rows each class has; None where there are no classes."""
-    if kind in ("score", "triplets"):
+    if kind in ("score", "triplets", "unlabelled"):
         return None
     counts: np.ndarray = labels.sum(axis=0) if kind == "several" else np.bincount(labels)
     return counts

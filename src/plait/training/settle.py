@@ -38,7 +38,7 @@ class Settled:
     def specs(self) -> dict[str, TaskSpec]:
         """The tasks as the model knows them: those kept from the model that it grows from, then those of the run."""
         kept = {name: task.spec for name, task in self.start.kept.items()} if self.start else {}
-        return {**kept, **{name: task.spec for name, task in self.tasks.items()}}
+        return {**kept, **{name: task.spec for name, task in self.tasks.items() if task.spec.head}}
 
     @property
     def bad(self) -> dict[str, list[BadRow]]:

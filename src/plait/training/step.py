@@ -1,67 +1,24 @@
-"""One training step: for each task forward and backward, then one update.
+"""One training step: for each task forward and backward, then one update."""
 
-B batch, C outputs, D width.
-"""
-
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from plait.data.batch import VIEWS, Batch
+from plait.data.batch import Batch
 from plait.errors import NotFiniteError
 from plait.gradients.combine import ByGram, find_combiner, weigh_gradients
 from plait.gradients.rows import Rows
-from plait.losses import LOSSES
 from plait.model.model import Model
-from plait.recipe.schema import LossChoice
+from plait.training.backward import Encode, backward
+from plait.training.objective import Objective
 
-__all__ = ["Objective", "measure_rows", "seeded", "shared_parameters", "train_step"]
-
-
-@dataclass(frozen=True)
-class Objective:
-    """What one task's outputs are measured by."""
-
-    losses: tuple[LossChoice, ...]
-    weight: float
-    class_weights_C: Tensor | None
-    label_smoothing: float
-    positives: tuple[float | None, ...] = ()  # for each loss: the label of its positives, or their least score
-
-    def __call__(self, outputs_BC: Tensor, label_B: Tensor, views_BD: Mapping[str, Tensor] | None = None) -> Tensor:
-        """The weighted sum of the task's losses, of its outputs or of the embeddings of its views."""
-        values = []
-        for number, choice in enumerate(self.losses):
-            loss = LOSSES[choice.name]
-            if loss.reads is None:
-                value = loss.function(outputs_BC, label_B, self.class_weights_C, self.label_smoothing, **choice.options)
-            else:
-                assert views_BD is not None, "a task that has such a loss trains on its views"
-                sides_BD = [views_BD[view] for view in VIEWS[loss.reads]]
-                if loss.takes in ("positives", "same"):
-                    same_B = self.is_positive(number, label_B)
-                    more = [same_B] if loss.takes == "same" else []
-                    sides_BD = sides_BD if more else [side_BD[same_B] for side_BD in sides_BD]
-                else:
-                    more = [label_B] if loss.takes == "label" else []
-                value = loss.function(*sides_BD, *more, **choice.options)
-            values.append(choice.weight * value)
-        return self.weight * torch.stack(values).sum()
-
-    def is_positive(self, number: int, label_B: Tensor) -> Tensor:
-        """Which rows (B,) are positives to one of the losses."""
-        wanted = self.positives[number]
-        assert wanted is not None, "a loss that asks for positives has them named"
-        return label_B >= wanted if self.losses[number].positive_above is not None else label_B == wanted
+__all__ = ["measure_rows", "shared_parameters", "train_step"]
 
 
 def train_step(
     model: Model,
-    forward: Callable[[Batch], tuple[Tensor, Mapping[str, Tensor]]],
+    encode: Encode,
     objectives: Mapping[str, Objective],
     optimizer: torch.optim.Optimizer,
     batches: Sequence[Batch],
@@ -81,10 +38,8 @@ def train_step(
         rows.clear()
     losses: dict[str, float] = {}
     for batch in batches:
-        loss = task_loss(model, forward, objectives[batch.task], batch, f"{seed}/{step}/{batch.task}/0")
+        loss = backward(model, encode, objectives[batch.task], batch, f"{seed}/{step}/{batch.task}")
         losses[batch.task] = check_finite(loss, "loss", [batch], step)
-        if loss.requires_grad:  # a head without weights on a frozen encoder has nothing to learn
-            loss.backward()
         if rows is not None:
             rows.set_aside()
     if combine is not None:  # other schedules train one task a step
@@ -94,20 +49,6 @@ def train_step(
     check_finite(norm, "gradient", batches, step)
     optimizer.step()
     return losses
-
-
-def task_loss(
-    model: Model,
-    forward: Callable[[Batch], tuple[Tensor, Mapping[str, Tensor]]],
-    objective: Objective,
-    batch: Batch,
-    seed: str,
-) -> Tensor:
-    """The loss of one batch, with dropout from the seed."""
-    with seeded(seed, model.device):
-        label_B = torch.from_numpy(batch.labels).to(model.device)
-        outputs_BC, views_BD = forward(batch)
-        return objective(outputs_BC, label_B, views_BD)
 
 
 def combine_gradients(
@@ -130,7 +71,7 @@ def combine_gradients(
 
 def measure_rows(
     model: Model,
-    forward: Callable[[Batch], tuple[Tensor, Mapping[str, Tensor]]],
+    encode: Encode,
     objectives: Mapping[str, Objective],
     batches: Sequence[Batch],
     rows: Rows,
@@ -142,9 +83,7 @@ def measure_rows(
     model.zero_grad(set_to_none=True)
     rows.clear()
     for batch in batches:
-        loss = task_loss(model, forward, objectives[batch.task], batch, f"{seed}/{step}/{batch.task}/watch")
-        if loss.requires_grad:
-            loss.backward()
+        backward(model, encode, objectives[batch.task], batch, f"{seed}/{step}/{batch.task}/watch")
         rows.set_aside()
     rows.measure()
     model.zero_grad(set_to_none=True)
@@ -168,13 +107,3 @@ def check_finite(value: Tensor, what: str, batches: Sequence[Batch], step: int) 
             rows=[(batch.task, row) for batch in batches for row in batch.rows],
         )
     return number
-
-
-@contextmanager
-def seeded(seed: str, device: torch.device) -> Iterator[None]:
-    """Torch's random numbers from this seed inside, and as if untouched outside."""
-    number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big") >> 1
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(number)
-        yield

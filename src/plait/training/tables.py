@@ -6,7 +6,7 @@ from plait.encoder.pooling import POOLINGS
 from plait.evaluation.metrics import METRICS
 from plait.gradients.combine import COMBINERS, find_combiner
 from plait.heads import HEADS, SHARED_LAYERS
-from plait.losses import LOSSES
+from plait.losses import LOSSES, SHORTHANDS
 from plait.recipe.read import Tables
 from plait.schedules import LR_SCHEDULES, SCHEDULES
 from plait.training.optimizer import OPTIMIZERS
@@ -16,6 +16,7 @@ __all__ = ["TABLES"]
 TABLES = Tables(
     heads=HEADS,
     losses={name: loss.function for name, loss in LOSSES.items()},
+    shorthands=SHORTHANDS,
     schedules=SCHEDULES,
     lr_schedules=LR_SCHEDULES,
     optimizers=OPTIMIZERS,

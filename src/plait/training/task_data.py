@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from plait.data.batch import views_of
 from plait.data.examples import Examples, examples_from, in_order
 from plait.data.labels import Kind, Labels, guess_kind, labels_from
 from plait.data.make import as_made
@@ -18,7 +17,8 @@ from plait.losses import LOSSES, Loss
 from plait.model.tasks import TaskSpec
 from plait.recipe.options import complete_options
 from plait.recipe.schema import Choice, Label, LossChoice, Recipe, Task
-from plait.training.checks import check_known, check_settled, unseen_labels
+from plait.training.checks import any_of_predictions, check_headless, check_known, check_settled, unseen_labels
+from plait.training.objective import positive_of
 
 __all__ = ["DEFAULT_HEADS", "DEFAULT_LOSSES", "TaskData", "settle_task"]
 
@@ -29,6 +29,7 @@ DEFAULT_HEADS = {
     "yes_no": ("linear", "difference_product"),
     "score": ("linear", "cosine"),
     "triplets": ("", "", "nearer"),
+    "unlabelled": ("", ""),
 }
 DEFAULT_LOSSES = {
     "classes": "cross_entropy",
@@ -55,12 +56,6 @@ class TaskData:
         """The examples that it learns from."""
         return self.splits["train"]
 
-    @property
-    def views(self) -> tuple[str, ...]:
-        """The inputs of the encoder that its head and its losses need in training."""
-        losses = [LOSSES[loss.name].reads for loss in self.settings.loss or ()]
-        return views_of([self.spec.reads, *(reads for reads in losses if reads)])
-
 
 def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = None) -> TaskData:
     """One task, its data read; `known` is the task of that name in a model that the run starts from."""
@@ -74,11 +69,13 @@ def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = 
         labels = decide_labels(task, rows["train"], known)  # of all of it, before dev gets its share
     except DataError as error:
         raise DataError(*row_mistakes(bad), recipe.where("tasks", name, "label") + str(error)) from None
+    settled = complete_task(task, labels, recipe, known)
+    if not settled.head and (mistakes := list(check_headless(recipe, name))):
+        raise RecipeError(*mistakes)
     try:
         rows = divide(rows, given, labels.kind, f"{recipe.seed}/{name}")
     except DataError as error:
         raise DataError(*row_mistakes(bad), f"{recipe.where('tasks', name)}{error}") from None
-    settled = complete_task(task, labels, recipe, known)
     mistakes = list(check_settled(recipe, name, settled, labels))
     splits, bad = all_examples(task, rows, labels)
     if recipe.bad_rows == "stop":
@@ -88,11 +85,16 @@ def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = 
         if task.sources(split) and not len(splits[split]) and sound:
             mistakes.append(f"{recipe.where('tasks', name, split)}the data has no rows that can be used")
     splits = {split: part for split, part in splits.items() if len(part)}
-    mistakes += unseen_labels(recipe, name, labels, splits) if sound else []
+    mistakes += unseen_labels(recipe, name, labels, splits) if sound and settled.head else []
     if settled.metric == "roc_auc" and "dev" in splits and len(np.unique(splits["dev"].labels)) < 2:
         mistakes.append(f"{recipe.where('tasks', name, 'metric')}roc_auc needs two classes in dev, which has one")
     if mistakes:
         raise RecipeError(*mistakes)
+    if not settled.head:
+        splits["train"] = positives_of(settled, labels, splits["train"])
+        if not len(splits["train"]):
+            where = recipe.where("tasks", name, "loss")
+            raise RecipeError(f"{where}no training row is a positive to any of the losses")
     splits = {split: fewer_rows(part, settled, split, f"{recipe.seed}/{name}") for split, part in splits.items()}
     spec = spec_of(name, settled, labels, limit)
     if known and (conflict := check_known(recipe, name, spec, known)):
@@ -108,17 +110,17 @@ def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = 
 
 def spec_of(name: str, task: Task, labels: Labels, limit: int) -> TaskSpec:
     """What a model knows of a complete task."""
-    assert task.head is not None and task.loss is not None and task.metric is not None
+    assert task.loss is not None
     return TaskSpec(
         name=name,
         text=task.text,
         label=task.label_columns,
         quoting=task.quoting,
         labels=labels,
-        head=task.head.name,
-        head_options=task.head.options,
-        link=first_of_predictions(task.loss).links[labels.kind],
-        metric=task.metric,
+        head=task.head.name if task.head else "",
+        head_options=task.head.options if task.head else {},
+        link=first_of_predictions(task.loss).links[labels.kind] if task.head else "",
+        metric=task.metric or "",
         threshold=0.5,
         max_length=task.max_length or limit,
     )
@@ -126,7 +128,20 @@ def spec_of(name: str, task: Task, labels: Labels, limit: int) -> TaskSpec:
 
 def first_of_predictions(losses: Sequence[LossChoice]) -> Loss:
     """The loss that says what the outputs of the head mean: the first of predictions, if there is one."""
-    return next((LOSSES[loss.name] for loss in losses if LOSSES[loss.name].reads is None), LOSSES[losses[0].name])
+    entries = [LOSSES[loss.name] for loss in losses]
+    return next((loss for loss in entries if loss.takes == "predictions"), entries[0])
+
+
+def positives_of(task: Task, labels: Labels, examples: Examples) -> Examples:
+    """The examples that a task without a head learns from: the positives, where its losses take nothing else."""
+    wanted = [(loss, positive_of(loss, labels)) for loss in task.loss or ()]
+    if any(LOSSES[loss.name].takes != "positives" or positive is None for loss, positive in wanted):
+        return examples
+    chosen = [
+        examples.labels >= positive if loss.positive_above is not None else examples.labels == positive
+        for loss, positive in wanted
+    ]
+    return examples.chosen(np.flatnonzero(np.any(chosen, axis=0)).tolist())
 
 
 def all_examples(task: Task, rows: dict[str, Rows], labels: Labels) -> tuple[dict[str, Examples], list[BadRow]]:
@@ -163,7 +178,7 @@ def decide_kind(task: Task, train: Rows) -> Kind:
     """What kind of label this is: as the recipe says, as its losses need, or as the values look."""
     label = task.label
     if label is None:
-        return "triplets"
+        return "triplets" if len(task.text) == 3 else "unlabelled"
     if label.kind is not None:
         return label.kind
     if len(label.column) > 1 or label.separator is not None:
@@ -178,27 +193,23 @@ def decide_kind(task: Task, train: Rows) -> Kind:
     if any(loss.options.get("threshold") is not None for loss in task.loss):
         return "score"
     kinds = [kind for kind in LOSSES[task.loss[0].name].links if all(kind in LOSSES[x.name].links for x in task.loss)]
-    kinds = [kind for kind in kinds if kind != "triplets"]  # which have no label
+    kinds = [kind for kind in kinds if kind not in ("triplets", "unlabelled")]
     return looks if looks in kinds or not kinds else kinds[0]  # type: ignore[return-value]
 
 
 def complete_task(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec | None = None) -> Task:
     """The task with nothing left out."""
-    default = DEFAULT_HEADS[labels.kind][len(task.text) - 1]
-    if recipe.shared_layer and not HEADS[default].after_shared_layer and len(task.text) == 2:
-        default = "difference_product"
-    chosen = Choice(name=known.head, options=known.head_options) if known else Choice(name=default)
-    head = task.head or chosen
     losses = task.loss or (LossChoice(name=DEFAULT_LOSSES[labels.kind]),)
+    head = task.head or default_head(task, labels, recipe, known)
     words = dict(zip(labels.classes, labels.names, strict=True))
     return task.model_copy(
         update={
-            "head": head.model_copy(update={"options": complete_options(HEADS[head.name], head.options)[0]}),
+            "head": head and head.model_copy(update={"options": complete_options(HEADS[head.name], head.options)[0]}),
             "loss": tuple(
                 loss.model_copy(update={"options": complete_options(LOSSES[loss.name].function, loss.options)[0]})
                 for loss in losses
             ),
-            "metric": task.metric or next(iter(METRICS[labels.kind])),
+            "metric": task.metric or (next(iter(METRICS.get(labels.kind, ())), None) if head else None),
             "batch_size": task.batch_size or recipe.batch_size,
             "rows": task.rows or recipe.rows,
             "dev_rows": task.dev_rows or recipe.dev_rows,
@@ -213,6 +224,19 @@ def complete_task(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec | 
             ),
         }
     )
+
+
+def default_head(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec | None) -> Choice | None:
+    """The head of a task that names none; no head with weights where no loss would train them."""
+    if known:
+        return Choice(name=known.head, options=known.head_options)
+    name = DEFAULT_HEADS[labels.kind][len(task.text) - 1]
+    if not name:
+        return None
+    if recipe.shared_layer and not HEADS[name].after_shared_layer and len(task.text) == 2:
+        name = "difference_product"
+    trained = task.loss is None or any_of_predictions(task)
+    return Choice(name=name) if trained or not HEADS[name].output_layer else None
 
 
 def weigh_classes(task: Task, labels: Labels, encoded: np.ndarray) -> np.ndarray | None:

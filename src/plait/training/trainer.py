@@ -3,10 +3,9 @@
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from plait.data.batch import Batch, make_batch, tokenize_views
-from plait.data.labels import Labels, class_of
 from plait.data.tokenize import TokenTable
 from plait.encoder.find import find_checkpoint
 from plait.errors import NotFiniteError, RecipeError
@@ -15,13 +14,14 @@ from plait.gradients.conflict import Cosines, cosines
 from plait.gradients.rows import Rows
 from plait.model.apply import embed_views
 from plait.model.load import build_model, load_heads, pick_device
-from plait.model.model import Model
+from plait.model.model import Encoded, Model
 from plait.model.watch import Watcher
-from plait.recipe.schema import LossChoice
 from plait.schedules import LR_SCHEDULES, SCHEDULES, Plan, TaskRows
+from plait.training.objective import Objective, make_objective
 from plait.training.optimizer import make_optimizer, set_lr
+from plait.training.seeds import seeded
 from plait.training.settle import Settled
-from plait.training.step import Objective, measure_rows, seeded, shared_parameters, train_step
+from plait.training.step import measure_rows, shared_parameters, train_step
 
 __all__ = ["Trainer", "model_for"]
 
@@ -50,13 +50,6 @@ def model_for(settled: Settled) -> Model:
     return model.to(device)
 
 
-def positive_of(loss: LossChoice, labels: Labels) -> float | None:
-    """The label of the pairs that are positives to a loss, as it is encoded, or their least score."""
-    if loss.positive_label is not None:
-        return float(labels.classes.index(class_of(loss.positive_label)))
-    return 1.0 if loss.positive_above is None and labels.kind == "yes_no" else loss.positive_above
-
-
 class Trainer:
     """Model, optimizer, plan and batches of one run."""
 
@@ -70,6 +63,7 @@ class Trainer:
             raise RecipeError(
                 f"{recipe.where('train_encoder')}the encoder is frozen and no head has weights: nothing to train"
             )
+        self.objectives = {name: self.make_objective(name) for name in settled.tasks}
         self.optimizer = make_optimizer(
             self.model,
             recipe.optimizer.name,
@@ -77,19 +71,10 @@ class Trainer:
             lr=recipe.lr,
             head_lr=recipe.head_lr or recipe.lr,
             weight_decay=recipe.weight_decay,
+            losses=self.losses,
         )
-        self.objectives = {
-            name: Objective(
-                task.settings.loss or (),
-                task.settings.weight,
-                None if task.class_weights is None else torch.from_numpy(task.class_weights).to(self.model.device),
-                task.settings.label_smoothing,
-                tuple(positive_of(loss, task.spec.labels) for loss in task.settings.loss or ()),
-            )
-            for name, task in settled.tasks.items()
-        }
         self.tokens: dict[str, dict[str, TokenTable]] = {
-            name: tokenize_views(self.model.text.tokenizer, task.train.texts, task.views, task.spec.max_length)
+            name: tokenize_views(self.model.text.tokenizer, task.train.texts, self.views(name), task.spec.max_length)
             for name, task in settled.tasks.items()
         }
         self.plan = plan_for(settled, self.tokens)
@@ -101,6 +86,39 @@ class Trainer:
         self.watch = recipe.watch_conflict if shared and len(settled.tasks) > 1 else None
         self.rows = Rows(shared, len(settled.tasks)) if self.by_gram or self.watch else None
         self.cosines: Cosines = {}  # between the tasks' gradients at the last step, if it was watched
+
+    def make_objective(self, name: str) -> Objective:
+        """What a task is trained by; on a frozen encoder, only what its head can learn from."""
+        task, recipe = self.settled.tasks[name], self.recipe
+        return make_objective(
+            task.settings,
+            task.spec,
+            width=self.model.encoder.config.width,
+            class_weights=task.class_weights,
+            device=self.model.device,
+            seed=f"{recipe.seed}/0/{name}",
+            predictions_only=not recipe.train_encoder,
+        )
+
+    @property
+    def losses(self) -> dict[str, nn.Module]:
+        """The losses that have weights of their own: in checkpoints, not in the model."""
+        return {
+            f"losses/{task}/{place}/": module
+            for task, objective in self.objectives.items()
+            for place, module in objective.modules()
+        }
+
+    @property
+    def learning(self) -> dict[str, nn.Module]:
+        """Everything whose weights a checkpoint holds."""
+        return {"": self.model, **self.losses}
+
+    def views(self, name: str) -> tuple[str, ...]:
+        """The inputs of the encoder that a task's head and losses need in training."""
+        spec = self.settled.tasks[name].spec
+        head = spec.views if spec.head else ()
+        return tuple(dict.fromkeys([*head, *self.objectives[name].views]))
 
     def batches(self, planned: list[tuple[str, tuple[int, ...]]]) -> list[Batch]:
         """The batches of one planned step."""
@@ -122,7 +140,7 @@ class Trainer:
         try:
             losses = train_step(
                 self.model,
-                self.forward,
+                self.encode,
                 self.objectives,
                 self.optimizer,
                 self.batches(planned),
@@ -143,7 +161,7 @@ class Trainer:
         """Where a step trains one task: one more batch of every task, only to see how their gradients stand."""
         assert self.rows is not None and self.watch is not None, "only a run that watches measures"
         planned = [(task, self.plan.batch_rows(task, number // self.watch)) for task in self.settled.tasks]
-        parts = (self.model, self.forward, self.objectives, self.batches(planned), self.rows)
+        parts = (self.model, self.encode, self.objectives, self.batches(planned), self.rows)
         measure_rows(*parts, seed=f"{self.recipe.seed}/0", step=number)
 
     def store_embeddings(self, watcher: Watcher) -> None:
@@ -154,19 +172,16 @@ class Trainer:
         watcher.begin("encoding the training texts once", inputs)
         for name, task in self.settled.tasks.items():
             self.stored[name] = embed_views(
-                self.model, task.train.texts, task.views, task.spec.max_length, progress=watcher.advance
+                self.model, task.train.texts, self.views(name), task.spec.max_length, progress=watcher.advance
             )
         watcher.end()
 
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Outputs for a batch, and the embeddings of its views; from stored embeddings where there are any."""
+    def encode(self, batch: Batch) -> Encoded:
+        """A batch behind the encoder; from stored embeddings where there are any."""
         if batch.task not in self.stored:
-            views = self.model.views(batch)
-        else:
-            rows = list(batch.rows)
-            views = {view: stored[rows].to(self.model.device) for view, stored in self.stored[batch.task].items()}
-        read = self.model.tasks[batch.task].views
-        return self.model.outputs(batch.task, [views[view] for view in read]), views
+            return self.model.encode(batch)
+        rows = list(batch.rows)
+        return Encoded({view: stored[rows].to(self.model.device) for view, stored in self.stored[batch.task].items()})
 
 
 def plan_for(settled: Settled, tokens: dict[str, dict[str, TokenTable]]) -> Plan:

@@ -1,0 +1,65 @@
+"""One batch of one task, forwards and backwards.
+
+B batch, V views, b rows of a chunk, D width.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from plait.data.batch import Batch
+from plait.gradients.cached import cached_backward
+from plait.model.model import Encoded, Model
+from plait.training.objective import Objective, Pass
+from plait.training.seeds import seeded
+
+__all__ = ["Encode", "backward", "pass_on"]
+
+Encode = Callable[[Batch], Encoded]
+
+
+def backward(model: Model, encode: Encode, objective: Objective, batch: Batch, seed: str) -> Tensor:
+    """The loss of one batch, its gradients added to those that are there; dropout comes from the seed."""
+    label_B = torch.from_numpy(batch.labels).to(model.device)
+    if objective.chunk is not None and objective.chunk < len(batch.rows):
+        return backward_in_chunks(model, encode, objective, batch, label_B, seed)
+    with seeded(f"{seed}/0", model.device):
+        encoded = encode(batch)
+        loss = objective(pass_on(model, objective, batch, encoded), label_B)
+    if loss.requires_grad:  # a head without weights on a frozen encoder has nothing to learn
+        loss.backward()
+    return loss.detach()
+
+
+def backward_in_chunks(
+    model: Model, encode: Encode, objective: Objective, batch: Batch, label_B: Tensor, seed: str
+) -> Tensor:
+    """The same with the graph of one chunk at a time; each chunk and the head have dropout from seeds of their own."""
+
+    def encode_part(number: int, start: int) -> Tensor:
+        with seeded(f"{seed}/{number}", model.device):
+            views = encode(batch.part(start, start + size)).views
+        return torch.stack([views[view] for view in batch.views], dim=1)  # (b, V, D)
+
+    def measure(embeddings_BVD: Tensor) -> Tensor:
+        views = dict(zip(batch.views, embeddings_BVD.unbind(dim=1), strict=True))
+        with seeded(f"{seed}/head", model.device):
+            return objective(pass_on(model, objective, batch, Encoded(views)), label_B)
+
+    size = objective.chunk or len(batch.rows)
+    chunks = [partial(encode_part, *place) for place in enumerate(range(0, len(batch.rows), size))]
+    return cached_backward(chunks, measure)
+
+
+def pass_on(model: Model, objective: Objective, batch: Batch, encoded: Encoded) -> Pass:
+    """What the losses look at, from an encoded batch: the head works only where one of them looks at its outputs."""
+    spec = model.tasks.get(batch.task)
+    if spec is None:
+        return Pass(None, encoded.views)
+    head_views = [encoded.views[view] for view in spec.views]
+    outputs_BC = model.outputs(batch.task, head_views) if objective.takes("predictions") else None
+    projected = model.project(batch.task, encoded.views) if objective.projects else {}
+    tokens = model.tokens(encoded, batch.views[spec.views[0]]) if objective.takes("tokens") else None
+    return Pass(outputs_BC, encoded.views, projected, tokens)

@@ -1,0 +1,173 @@
+"""Tasks that only train the encoder: without a label, or with losses that need no head."""
+
+import csv
+import json
+
+import pytest
+import torch
+
+import plait
+from plait.errors import PlaitError
+from plait.losses.embedding import info_nce
+from plait.recipe.read import recipe_from
+from plait.recipe.tree import Tree
+from plait.training.backward import pass_on
+from plait.training.settle import settle, settle_recipe
+from plait.training.tables import TABLES
+from plait.training.trainer import Trainer
+
+
+@pytest.fixture
+def without_label(tiny_recipe):
+    """The tiny recipe with one more task of unlabelled texts, taken from another task's file."""
+
+    def make(task: str, loss: object, **changes) -> dict:
+        recipe = tiny_recipe(**changes)
+        keys = recipe["tasks"][task]
+        recipe["tasks"]["texts"] = {"train": keys["train"], "text": keys["text"], "loss": loss}
+        return recipe
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("task", "loss", "views"),
+    [
+        ("mood", "simcse_unsupervised", ("first", "again")),
+        ("same", "multiple_negatives", ("first", "second")),
+        ("same", {"name": "info_nce", "cached": True, "chunk": 2}, ("first", "second")),
+    ],
+)
+def test_unlabelled_texts_train_the_encoder_and_leave_no_task_in_the_model(without_label, tmp_path, task, loss, views):
+    recipe = without_label(task, loss, epochs=1)
+    trainer = Trainer(settle_recipe(recipe_from(Tree(recipe), TABLES)))
+    assert trainer.views("texts") == views
+    result = plait.train(recipe, tmp_path / "run")
+    assert set(result.scores) == {"mood", "same", "near"}
+    assert "texts" not in result.baselines["dev"]["frozen encoder"]
+    model = plait.load(result.model)
+    assert list(model.tasks) == ["mood", "same", "near"]
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert all("texts" in line["loss"] for line in lines if line["kind"] == "train")
+    again = plait.train(tmp_path / "run/recipe.yaml", tmp_path / "again", baselines=False)
+    assert again.scores == result.scores
+
+
+def test_every_unlabelled_pair_is_a_positive(without_label):
+    trainer = Trainer(settle_recipe(recipe_from(Tree(without_label("same", "info_nce")), TABLES)))
+    (batch,) = trainer.batches([("texts", (0, 1, 2, 3))])
+    passed = pass_on(trainer.model.eval(), trainer.objectives["texts"], batch, trainer.encode(batch))
+    found = trainer.objectives["texts"](passed, torch.from_numpy(batch.labels))
+    torch.testing.assert_close(found, info_nce(passed.views_BD["first"], passed.views_BD["second"]))
+    assert passed.outputs_BC is None
+
+
+def test_a_run_of_nothing_but_texts_gives_a_model_that_embeds(without_label, tmp_path):
+    recipe = without_label("mood", "simcse_unsupervised", epochs=1)
+    recipe["tasks"] = {"texts": recipe["tasks"]["texts"]}
+    result = plait.train(recipe, tmp_path / "run")
+    assert (result.scores, result.steps > 0) == ({}, True)
+    model = plait.load(result.model)
+    assert model.embed(["a good film"]).shape[0] == 1
+    assert list(model.tasks) == []
+
+
+def test_a_model_without_tasks_can_be_gone_on_from(without_label, tmp_path):
+    recipe = without_label("mood", "simcse_unsupervised", epochs=1)
+    texts = recipe["tasks"].pop("texts")
+    first = plait.train({**recipe, "tasks": {"texts": texts}}, tmp_path / "first")
+    second = plait.train({**recipe, "encoder": str(first.model)}, tmp_path / "second", baselines=False)
+    assert set(second.scores) == {"mood", "same", "near"}
+
+
+def test_labelled_pairs_without_a_head_are_trained_on_their_positives_alone(tiny_recipe):
+    recipe = tiny_recipe()
+    keys = recipe["tasks"]["same"]
+    recipe["tasks"]["pairs"] = {"train": keys["train"], "text": keys["text"], "label": keys["label"]}
+    recipe["tasks"]["pairs"]["loss"] = "multiple_negatives"
+    settled = settle_recipe(recipe_from(Tree(recipe), TABLES))
+    task = settled.tasks["pairs"]
+    assert task.settings.head is None and "pairs" not in settled.specs
+    assert set(task.train.labels.tolist()) == {1}
+    assert len(task.train) == int((settled.tasks["same"].train.labels == 1).sum())
+
+
+def test_scores_choose_the_positives_of_a_task_without_a_head(tiny_recipe, tmp_path):
+    """Three classes, of which one is a positive; its default head would have weights that no loss trains."""
+    path = tmp_path / "nli.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["a", "b", "label"])
+        rows.writerows(
+            (f"text {i}", f"other {i}", ("entailment", "neutral", "contradiction")[i % 3]) for i in range(30)
+        )
+    recipe = tiny_recipe()
+    loss = {"name": "multiple_negatives", "positive_label": "entailment"}
+    recipe["tasks"]["nli"] = {"train": str(path), "text": ["a", "b"], "label": "label", "loss": loss}
+    settled = settle_recipe(recipe_from(Tree(recipe), TABLES))
+    assert settled.tasks["nli"].train.texts[0] == [f"text {i}" for i in range(0, 30, 3)]
+
+
+def test_a_score_keeps_its_head_without_weights(tiny_recipe):
+    recipe = tiny_recipe()
+    recipe["tasks"] = {"near": {**recipe["tasks"]["near"], "loss": {"name": "info_nce", "positive_above": 0.5}}}
+    assert settle_recipe(recipe_from(Tree(recipe), TABLES)).tasks["near"].spec.head == "cosine"
+
+
+def test_tasks_without_a_head_are_not_trained_alone(without_label, tmp_path):
+    result = plait.train(without_label("mood", "simcse_unsupervised", epochs=1), tmp_path / "run", single_task=True)
+    assert set(result.alone) == {"mood", "same", "near"}
+
+
+# After the head's projection
+
+
+def test_info_nce_on_the_head_compares_what_it_projects_to(tiny_recipe):
+    recipe = tiny_recipe()
+    loss = ["mse", {"name": "info_nce", "positive_above": 0.5, "on": "head", "temperature": 0.1}]
+    recipe["tasks"] = {"near": {**recipe["tasks"]["near"], "head": {"name": "dot", "rank": 4}, "loss": loss}}
+    trainer = Trainer(settle_recipe(recipe_from(Tree(recipe), TABLES)))
+    (batch,) = trainer.batches([("near", tuple(range(10)))])
+    passed = pass_on(trainer.model.eval(), trainer.objectives["near"], batch, trainer.encode(batch))
+    label_B = torch.from_numpy(batch.labels)
+    project = trainer.model.heads["near"].project
+    u_BR, v_BR = (project(passed.views_BD[view])[label_B >= 0.5] for view in ("first", "second"))
+    expected = info_nce(u_BR, v_BR, temperature=0.1)
+    part = trainer.objectives["near"].parts[1]
+    torch.testing.assert_close(trainer.objectives["near"].value(part, passed, label_B), expected)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("task", "keys", "what"),
+    [
+        ("mood", {"loss": "cross_entropy"}, "cross_entropy cannot learn from rows without a label; fitting: simcse_"),
+        ("same", {"loss": "contrastive"}, "cannot learn from rows without a label; fitting: info_nce, multiple_neg"),
+        ("mood", {"loss": None}, "tasks.texts: missing key 'label'"),
+        ("mood", {"loss": "simcse_unsupervised", "head": "linear"}, "without a label there is nothing to predict"),
+        ("mood", {"loss": "simcse_unsupervised", "dev": 0.2}, "the task has no head, so there is nothing to score"),
+        ("mood", {"loss": "simcse_unsupervised", "metric": "accuracy"}, "accuracy is not for unlabelled labels"),
+        (
+            "same",
+            {"loss": {"name": "info_nce", "positive_label": 1}},
+            "info_nce does not ask which pairs are positives; drop positive_above and positive_label",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(without_label, task, keys, what):
+    recipe = without_label(task, "simcse_unsupervised")
+    recipe["tasks"]["texts"].update(keys)
+    with pytest.raises(PlaitError) as caught:
+        settle(recipe_from(Tree(recipe), TABLES), 40)
+    assert any(what in mistake for mistake in caught.value.mistakes), caught.value.mistakes
+
+
+def test_no_positive_at_all_is_a_mistake(tiny_recipe, tmp_path):
+    path = tmp_path / "no.csv"
+    path.write_text("a,b,same\nx y,z,0\nu,v w,0\n")
+    recipe = tiny_recipe()
+    recipe["tasks"]["pairs"] = {"train": str(path), "text": ["a", "b"], "label": "same", "loss": "info_nce"}
+    with pytest.raises(PlaitError, match="no training row is a positive to any of the losses"):
+        settle(recipe_from(Tree(recipe), TABLES), 40)

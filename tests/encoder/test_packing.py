@@ -98,3 +98,11 @@ def test_every_token_of_a_text_attends_to_all_of_it(encoder, tiny_bert):
         changed[place] = 1  # [UNK]
         (after_TD,) = states_of(encoder, [changed])
         assert ((after_TD - before_TD).abs().amax(dim=1) > 1e-4).all(), f"token {place}"
+
+
+def test_each_token_knows_the_text_it_was_given_with():
+    ids = [np.arange(10, 13), np.arange(20, 22), np.arange(30, 33), np.arange(40, 41)]
+    packed = pack(ids, [len(text) for text in ids], first_position=0, device=torch.device("cpu"))
+    text_N = packed.text_of_tokens()
+    for number, text in enumerate(ids):
+        assert packed.ids_N[text_N == number].tolist() == text.tolist()

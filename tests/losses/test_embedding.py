@@ -451,6 +451,32 @@ def test_multiple_negatives_is_that_of_sentence_transformers(similarity):
         )
 
 
+# Hard negatives
+
+
+def test_hard_negatives_join_those_that_a_positive_is_found_among():
+    for seed in SEEDS:
+        a_BD, p_BD, n_BD = draw(seed)
+        expected = simcse_supervised(a_BD, p_BD, n_BD, temperature=0.1)
+        torch.testing.assert_close(info_nce(a_BD, p_BD, n_BD, temperature=0.1), expected)
+        torch.testing.assert_close(multiple_negatives(a_BD, p_BD, n_BD, scale=10.0), expected)
+
+
+def test_info_nce_against_the_others_and_hard_negatives_by_hand():
+    # Cosines as above; n₁ = (0, 1), n₂ = (1, 0). Against a₁'s positive stand a₂ 0, p₂ 0, n₁ 0, n₂ 1; of a₂: a₁ 0,
+    # p₁ 0.8, n₁ 1, n₂ 0.
+    negative_BD = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    value = info_nce(*PAIRS, negative_BD, temperature=0.2, denominator="others").item()
+    expected = (log(3 + exp(5)) - 3 + log(2 + exp(4) + exp(5)) - 5) / 2
+    assert value == pytest.approx(expected, abs=1e-5)
+
+
+def test_one_triplet_has_its_hard_negative_to_tell_apart():
+    anchor_BD, positive_BD, negative_BD = torch.tensor([[[1.0, 0.0]], [[0.6, 0.8]], [[0.0, 1.0]]])
+    value = info_nce(anchor_BD, positive_BD, negative_BD, temperature=0.2, denominator="others").item()
+    assert value == pytest.approx(-3.0, abs=1e-5)  # 0 against 0.6 / 0.2
+
+
 # contrastive
 
 

@@ -11,6 +11,7 @@ from plait.errors import RecipeError
 from plait.gradients.combine import COMBINERS, ByGram, draw_orders, find_combiner, surgery, weigh_gradients
 from plait.gradients.rows import Rows
 from plait.training.loop import as_recipe, settle_recipe
+from plait.training.objective import Pass
 from plait.training.step import shared_parameters, train_step
 from plait.training.trainer import Trainer
 
@@ -208,7 +209,7 @@ def stepped(trainer: Trainer, planned: list, combine: str) -> dict[str, Tensor]:
 def of_summed_loss(trainer: Trainer, planned: list) -> dict[str, Tensor]:
     """The gradients of the tasks' losses added up, by one backward pass."""
     losses = [
-        trainer.objectives[batch.task](trainer.model(batch), torch.from_numpy(batch.labels))
+        trainer.objectives[batch.task](Pass(trainer.model(batch)), torch.from_numpy(batch.labels))
         for batch in trainer.batches(planned)
     ]
     trainer.model.zero_grad()

@@ -64,7 +64,7 @@ def test_killed_at_ten_random_moments_ends_in_the_same_bits(name, tiny_recipe, t
 
     generator = random.Random(name)
     killed = finished = 0
-    while killed < KILLS or (tmp_path / f"broken-{finished}").is_dir():
+    while killed < KILLS or not finished or (tmp_path / f"broken-{finished}").is_dir():
         process = start(f"broken-{finished}")
         process.join(generator.uniform(0, length) if killed < KILLS else None)
         if process.is_alive():
@@ -75,7 +75,6 @@ def test_killed_at_ten_random_moments_ends_in_the_same_bits(name, tiny_recipe, t
         if process.exitcode == 0:
             same_run(tmp_path / "unbroken", tmp_path / f"broken-{finished}")
             finished += 1
-    assert finished, "no killed run came to its end"
 
 
 def same_run(unbroken: Path, broken: Path) -> None:

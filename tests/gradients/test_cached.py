@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from plait.gradients.cached import cached_backward
 from plait.losses.embedding import find_own, info_nce
 from plait.training.backward import backward, pass_on
-from plait.training.loop import as_recipe, settle_recipe
+from plait.training.loop import as_recipe, settle_recipe, weights_digest
 from plait.training.seeds import seeded
 from plait.training.trainer import Trainer
 
@@ -127,6 +127,20 @@ def test_without_dropout_it_is_the_task_that_is_not_cached(make, task, loss):
     assert found[0].keys() == found[1].keys()
     for name, gradient in found[1].items():
         torch.testing.assert_close(found[0][name], gradient, atol=1e-5, rtol=0, msg=name)
+
+
+def test_watching_changes_no_bits(tiny_recipe):
+    """Watched, each task's gradient is set aside whole; not watched, chunks go to the gradients of other tasks."""
+    digests = set()
+    for watch in (None, 1):
+        recipe = tiny_recipe(dropout=0.2, watch_conflict=watch, clip=None)
+        recipe["tasks"]["same"]["loss"] = TASKS[1][1]
+        recipe["tasks"]["near"]["loss"] = TASKS[0][1]
+        trainer = Trainer(settle_recipe(as_recipe(recipe, None, None, ())))
+        for number, planned in zip(range(2), trainer.plan.epoch_plan(0), strict=False):
+            trainer.step(number, planned)
+        digests.add(weights_digest(trainer.model))
+    assert len(digests) == 1
 
 
 def test_never_more_than_a_chunk_has_a_graph(make):

@@ -3,7 +3,8 @@
 B batch, V views, b rows of a chunk, D width.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import torch
@@ -50,7 +51,22 @@ def backward_in_chunks(
 
     size = objective.chunk or len(batch.rows)
     chunks = [partial(encode_part, *place) for place in enumerate(range(0, len(batch.rows), size))]
-    return cached_backward(chunks, measure)
+    with set_apart(model):
+        return cached_backward(chunks, measure)
+
+
+@contextmanager
+def set_apart(model: Model) -> Iterator[None]:
+    """Gradients start anew inside, and those from before are added afterwards.
+
+    So a task's chunks are added up before they join other tasks, in the bits that `Rows` gives.
+    """
+    before = [(parameter, parameter.grad) for parameter in model.parameters() if parameter.grad is not None]
+    for parameter, _ in before:
+        parameter.grad = None
+    yield
+    for parameter, gradient in before:
+        parameter.grad = gradient if parameter.grad is None else gradient.add_(parameter.grad)
 
 
 def pass_on(model: Model, objective: Objective, batch: Batch, encoded: Encoded) -> Pass:

@@ -27,7 +27,7 @@ def ensemble(folder, plait) -> Path:
         assert out.splitlines()[-1].startswith("kept, best first: epoch")
         out, _ = plait("ensemble", f"{folder}/run@epoch1", f"{folder}/run@epoch2", "--out", folder / "both")
         both = folder / "both"
-        assert out == f"an ensemble of 2 models in {both}; plait evaluate {both} tells how good it is\n"
+        assert out == f"an ensemble of 2 models in {both}; plait evaluate {both} --data FOLDER tells how good it is\n"
     return folder / "both"
 
 

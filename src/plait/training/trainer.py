@@ -1,5 +1,6 @@
 """Everything that a run keeps in memory, built from a settled recipe."""
 
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import torch
@@ -13,6 +14,7 @@ from plait.errors import NotFiniteError, RecipeError
 from plait.gradients.combine import ByGram, find_combiner
 from plait.gradients.conflict import Cosines, cosines
 from plait.gradients.rows import Rows
+from plait.losses import LOSSES
 from plait.model.apply import embed_views
 from plait.model.load import build_model, load_heads, pick_device
 from plait.model.model import Model
@@ -57,6 +59,21 @@ def positive_of(loss: LossChoice, labels: Labels) -> float | None:
     return 1.0 if loss.positive_above is None and labels.kind == "yes_no" else loss.positive_above
 
 
+def few_positives(settled: Settled, objectives: Mapping[str, Objective]) -> Iterator[str]:
+    """Losses that would learn nothing: each positive pair is told from the other positives of its batch."""
+    for name, objective in objectives.items():
+        train = settled.tasks[name].train
+        for number, loss in enumerate(objective.losses):
+            if LOSSES[loss.name].takes != "positives":
+                continue
+            count = int(objective.is_positive(number, torch.from_numpy(train.labels)).sum())
+            if count < 2:
+                found = f"of {len(train):,} training rows {count or 'none'} is one"
+                where = settled.recipe.where("tasks", name, "loss")
+                need = f"{loss.name} needs at least two positive pairs, and {found}"
+                yield f"{where}{need}; look at positive_above, positive_label and the data"
+
+
 class Trainer:
     """Model, optimizer, plan and batches of one run."""
 
@@ -88,6 +105,8 @@ class Trainer:
             )
             for name, task in settled.tasks.items()
         }
+        if mistakes := list(few_positives(settled, self.objectives)):
+            raise RecipeError(*mistakes)
         self.tokens: dict[str, dict[str, TokenTable]] = {
             name: tokenize_views(self.model.text.tokenizer, task.train.texts, task.views, task.spec.max_length)
             for name, task in settled.tasks.items()

@@ -27,7 +27,7 @@ def ensemble(folder, plait) -> Path:
         assert out.splitlines()[-1].startswith("kept, best first: epoch")
         out, _ = plait("ensemble", f"{folder}/run@epoch1", f"{folder}/run@epoch2", "--out", folder / "both")
         both = folder / "both"
-        assert out == f"an ensemble of 2 models in {both}; plait evaluate {both} tells how good it is\n"
+        assert out == f"an ensemble of 2 models in {both}; plait evaluate {both} --data FOLDER tells how good it is\n"
     return folder / "both"
 
 
@@ -85,3 +85,16 @@ def test_wrong_requests_are_one_message(ensemble, plait, tmp_path):
     assert told.count("\n") == 1 and not (tmp_path / "x").exists()
     _, told = plait("train", "--resume", run, "--keep", 3, code=2)
     assert "a run keeps as many models as it was begun with; drop --keep" in told
+
+
+def test_a_task_whose_dev_rows_the_members_do_not_share_is_told(folder, plait, tmp_path):
+    for seed in (1, 2):
+        plait(
+            "train", folder / "recipe.yaml", "--out", tmp_path / f"run{seed}", "--no-baselines",
+            "--set", f"seed={seed}", "--set", "tasks.mood.dev=0.25", "--set", "epochs=1",
+        )  # fmt: skip
+    plait("ensemble", tmp_path / "run1", tmp_path / "run2", "--out", tmp_path / "both")
+    out, told = plait("evaluate", tmp_path / "both", "--data", folder / "data", "--json")
+    assert list(json.loads(out.splitlines()[-1])["scores"]) == ["same", "near"]
+    note = "mood: is not scored, its members do not share their dev data; give --on mood=FILE"
+    assert note in out + told

@@ -1,6 +1,7 @@
 """`plait predict --every` as a user meets it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,31 @@ def test_every_mistake_is_told_at_once_and_nothing_is_written(model, plait, file
         "plait: --every tags=hub:x: is no file of a known kind; give .csv, .tsv, .jsonl or .parquet",
     ]
     assert not (tmp_path / "out").exists()
+
+
+def test_files_that_do_not_fit_are_told_before_the_first_is_begun(model, plait, files, tmp_path):
+    other, lines = tmp_path / "other.csv", tmp_path / "other.jsonl"
+    other.write_text("words\nx\n")
+    lines.write_text('{"words": "x"}\n')
+    good = f"mood={files['csv']}"
+    _, told = plait(
+        "predict", model, "--every", good, f"same={other}", f"near={lines}", "--output", tmp_path / "out", code=2
+    )
+    assert [line.partition(";")[0] for line in told.splitlines()] == [
+        f"plait: {file}:1: no column {column!r}" for file in (other, lines) for column in ("one", "two")
+    ]
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_input_is_written_over_by_the_predictions_of_another(model, plait, files, tmp_path):
+    folder = tmp_path / "both"
+    folder.mkdir()
+    place = folder / "mood.csv"
+    shutil.copyfile(files["csv"], place)
+    before = place.read_bytes()
+    _, told = plait("predict", model, "--every", f"mood={files['csv']}", f"same={place}", "--output", folder, code=2)
+    assert told == f"plait: --output {folder}: mood.csv in it is an input; choose another folder\n"
+    assert place.read_bytes() == before and [path.name for path in folder.iterdir()] == ["mood.csv"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 import plait
 from plait.data.make import triplets
 from plait.data.read import Rows
-from plait.errors import RecipeError
+from plait.errors import DataError, RecipeError
 from plait.evaluation.find import find_split
 from plait.model.about import read_about
 from plait.model.load import load_model
@@ -58,6 +58,36 @@ def test_the_words_of_the_labels_can_be_given():
 def test_a_triplet_is_where_its_positive_was_written():
     given = rows(("A", "no", "contradiction"), ("A", "yes", "entailment"))
     assert triplets(given, ("p", "h"), "l").origins == ["nli.csv:3"]
+
+
+def test_a_row_that_cannot_be_read_is_bad_where_it_was_written_and_makes_no_triplet():
+    given = rows(
+        ("A", "yes", "entailment"),
+        ("A", " ", "contradiction"),
+        ("A", "no", "contradiction"),
+        ("", "x", "entailment"),
+        ("", "", "neutral"),
+    )
+    found = triplets(given, ("p", "h"), "l")
+    assert list(zip(*found.columns.values(), strict=True)) == [("A", "yes", "no")]
+    assert [(row.where, row.problem) for row in found.bad] == [
+        ("nli.csv:3", "the text in column 'h' is empty"),
+        ("nli.csv:5", "the text in column 'p' is empty"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"entailed": "0"}, "no row has the label '0', the commonest are 'entailment', 'contradiction'; give entailed"),
+        ({"contradicting": "no"}, "no row has the label 'no', .*; give contradicting"),
+        ({"entailed": "contradiction"}, "entailed and contradicting are both 'contradiction'"),
+    ],
+)
+def test_labels_that_no_triplet_can_come_of_are_refused(options, told):
+    given = rows(("A", "yes", "entailment"), ("A", "no", "contradiction"))
+    with pytest.raises(DataError, match=told):
+        triplets(given, ("p", "h"), "l", **options)
 
 
 @pytest.fixture

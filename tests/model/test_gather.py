@@ -17,7 +17,7 @@ from plait.model.about import read_about
 from plait.model.ensemble import Ensemble
 from plait.model.gather import find_member, make_ensemble, make_soup
 from plait.model.load import load_model, model_identity
-from tiny import sentences, write_tasks
+from tiny import sentences, write_csv, write_tasks
 
 EXAMPLES = {"mood": sentences(8, 7), "same": [("a dog", "a cat")] * 8, "near": [("a dog", "the dog ran")] * 8}
 
@@ -175,6 +175,22 @@ def test_dev_rows_that_another_seed_drew_are_not_shared(tiny_bert, tmp_path):
     about = read_about(tmp_path / "both")
     assert about["data"]["mood"] == {} and "dev" in about["data"]["near"]
     assert "mood" not in about["baselines"]["dev"]["best member"]
+
+
+def test_dev_rows_that_were_made_in_another_way_are_not_shared(tiny_bert, tmp_path):
+    labels = ["entailment", "neutral", "contradiction"]
+    cells = [(f"{a} {row // 3}", a, labels[row % 3]) for row, a in enumerate(sentences(30, 3))]
+    cells = [(cells[3 * (row // 3)][0], text, label) for row, (_, text, label) in enumerate(cells)]
+    write_csv(tmp_path / "nli.csv", ["premise", "hypothesis", "label"], cells)
+    file = str(tmp_path / "nli.csv")
+    task = {"train": file, "dev": file, "text": ["premise", "hypothesis"], "label": "label"}
+    sources = []
+    for entailed in ("entailment", "neutral"):
+        made = {**task, "make": {"name": "triplets", "entailed": entailed}}
+        recipe = {"encoder": str(tiny_bert), "tasks": {"nli": made}, "epochs": 1}
+        sources.append(str(plait.train(recipe, tmp_path / entailed, baselines=False).run))
+    make_ensemble(sources, tmp_path / "both")
+    assert read_about(tmp_path / "both")["data"] == {"nli": {}}
 
 
 def test_members_without_common_data_ask_for_it(tiny_bert, tmp_path):

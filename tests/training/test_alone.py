@@ -53,6 +53,25 @@ def test_a_run_that_was_broken_off_in_a_task_alone_goes_on_there(tiny_recipe, tm
         resume(tmp_path / "run")
 
 
+def test_a_task_alone_goes_on_with_data_that_has_moved(tiny_recipe, tmp_path):
+    recipe = tiny_recipe(epochs=1, checkpoint_every=1)
+    for name, task in recipe["tasks"].items():
+        task.update(train=f"{name}-train.csv", dev=f"{name}-dev.csv")
+    data, moved = tmp_path / "data", tmp_path / "moved"
+    whole = plait.train(recipe, tmp_path / "whole", data=data, baselines=False, single_task=True)
+    asked = 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked == whole.steps + 2
+
+    with pytest.raises(Stopped, match=f"while mood was trained alone; plait train --resume {tmp_path}/run goes on"):
+        train(recipe, tmp_path / "run", data=data, baselines=False, single_task=True, stop=stop)
+    data.rename(moved)
+    assert resume(tmp_path / "run", data=moved).alone == whole.alone
+
+
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [

@@ -74,6 +74,13 @@ def trainer_for(tiny_recipe, task: str, **changes) -> Trainer:
     return Trainer(settle_recipe(recipe_from(Tree(recipe), TABLES)))
 
 
+def test_a_loss_of_positives_that_the_training_data_lacks_is_refused(tiny_recipe):
+    told = "info_nce needs at least two positive pairs, and of 24 training rows none is one"
+    with pytest.raises(PlaitError, match=f"near.loss: {told}"):
+        trainer_for(tiny_recipe, "near", loss=["mse", {"name": "info_nce", "positive_above": 5}])
+    trainer_for(tiny_recipe, "near", loss=["mse", {"name": "contrastive", "positive_above": 5}])
+
+
 def test_a_text_is_read_twice_under_different_dropout(tiny_recipe):
     trainer = trainer_for(tiny_recipe, "mood", loss=["cross_entropy", {"name": "simcse_unsupervised", "weight": 0.1}])
     assert trainer.views("mood") == ("first", "again")

@@ -27,4 +27,4 @@ def command(models: tuple[str, ...], out: Path, soup: bool, as_json: bool) -> No
         print_json({"kind": "result", "output": out, "members": models, "soup": soup})
         return
     what = "the mean of the weights of" if soup else "an ensemble of"
-    click.echo(f"{what} {len(models)} models in {out}; plait evaluate {out} tells how good it is")
+    click.echo(f"{what} {len(models)} models in {out}; plait evaluate {out} --data FOLDER tells how good it is")

@@ -47,6 +47,10 @@ def command(
     if mistakes:
         check_place(mistakes, {where.rpartition(":")[0] for part in examples.values() for where in part.origins})
     watcher = watcher_for(as_json)
+    why = "its members do not share their" if "members" in about else "it was trained without"
+    for task in loaded.tasks if not files else ():
+        if task not in examples:
+            watcher.note(f"{task}: is not scored, {why} {split} data; give --on {task}=FILE")
     passes = {task: 2 if needs_pass(loaded, task) else 1 for task in examples}
     inputs = sum(passes[task] * len(part) * len(part.texts) for task, part in examples.items())
     watcher.begin("evaluating", inputs)

@@ -118,7 +118,8 @@ def predict_every(
     from functools import partial
 
     from plait.data.read import format_of
-    from plait.errors import RequestError
+    from plait.errors import DataError, RequestError
+    from plait.inference.inputs import open_input
     from plait.inference.leaderboard import leaderboard_file, leaderboard_job
     from plait.inference.parts import Parts
     from plait.inference.predictor import load
@@ -142,25 +143,38 @@ def predict_every(
                 name = leaderboard_file(predictor.tasks[task], source)
             except RequestError as error:
                 mistakes += error.mistakes
+                continue
         if folder / name in outputs:
             mistakes.append(f"--every {task}={source}: {name} is the file of {outputs[folder / name][0]} already")
         outputs[folder / name] = task, source
     if folder.exists() and not folder.is_dir():
         mistakes.append(f"--output {folder}: is a file; with --every it is a folder")
+    read = {Path(source).resolve() for _, source in given}
+    identity = model_identity(model)
+    jobs: dict[Path, Job] = {}
+    for place, (task, source) in outputs.items():
+        spec = predictor.tasks[task]
+        job = predict_job(predictor, spec, spec.text, identity)
+        jobs[place] = job = leaderboard_job(predictor, spec, identity) if leaderboard else job
+        written = (place, place.with_name(f"{place.name}.errors.jsonl"))
+        mistakes += [
+            f"--output {folder}: {path.name} in it is an input; choose another folder"
+            for path in written
+            if path.resolve() in read
+        ]
+        try:
+            open_input(source, (*job.text, *job.needs), quoting=job.quoting, ends=job.concerns)
+        except DataError as error:
+            mistakes += error.mistakes
     begun = {place: resume and Parts(place).journal.is_file() for place in outputs}
     if resume and not any(begun.values()):
         mistakes.append(f"{folder}: there is nothing to go on with; drop --resume")
     if mistakes:
         raise RequestError(*mistakes)
     folder.mkdir(parents=True, exist_ok=True)
-    identity = model_identity(model)
-    for place, (task, source) in outputs.items():
-        spec = predictor.tasks[task]
-        make = partial(predict_job, predictor, spec, spec.text, identity)
-        if leaderboard:
-            make = partial(leaderboard_job, predictor, spec, identity)
+    for place, (_, source) in outputs.items():
         work_through(
-            make,
+            partial(jobs.__getitem__, place),
             source,
             str(place),
             ("csv", "jsonl", "parquet"),

@@ -214,7 +214,7 @@ def same_rows(one: dict[str, Any], other: dict[str, Any], task: str, split: str)
     here, there = one["recipe"]["tasks"][task], other["recipe"]["tasks"][task]
     shared = [name for name in SPLITS if isinstance(here[name], float)]
     limit = "rows" if split == "train" else "dev_rows"
-    reading = {"text", "label", "quoting", "train" if split in shared else split, limit, *shared}
+    reading = {"text", "label", "quoting", "make", "train" if split in shared else split, limit, *shared}
     if any(here.get(key) != there.get(key) for key in reading):
         return False
     drawn = here.get(limit) is not None or (shared and split in ("train", *shared))

@@ -15,7 +15,7 @@ from plait.heads import HEADS
 from plait.losses import LOSSES
 from plait.model.tasks import TaskSpec
 from plait.recipe.schema import LossChoice, Recipe, Task
-from plait.training.objective import way_of
+from plait.training.objective import positive_rows, way_of
 
 __all__ = [
     "any_of_predictions",
@@ -24,6 +24,7 @@ __all__ = [
     "check_known",
     "check_lengths",
     "check_settled",
+    "few_positives",
     "unseen_labels",
 ]
 
@@ -87,6 +88,19 @@ def check_positives(where: str, loss: LossChoice, labels: Labels) -> Iterator[st
         yield f"{where}{loss.name} needs positive_label, one of: {', '.join(labels.classes)}"
     elif labels.kind == "yes_no" and label is not None and class_of(label) not in labels.classes:
         yield f"{where}positive_label: expected one of {', '.join(labels.classes)}"
+
+
+def few_positives(recipe: Recipe, name: str, task: Task, labels: Labels, train: Examples) -> Iterator[str]:
+    """Losses that would learn nothing: each positive pair is told from the other positives of its batch."""
+    for loss in task.loss or ():
+        if LOSSES[loss.name].takes != "positives":
+            continue
+        count = int(positive_rows(loss, labels, train.labels).sum())
+        if count < 2:
+            found = f"of {len(train):,} training rows {count or 'none'} is one"
+            need = f"{loss.name} needs at least two positive pairs, and {found}"
+            where = recipe.where("tasks", name, "loss")
+            yield f"{where}{need}; look at positive_above, positive_label and the data"
 
 
 def check_reading(where: str, loss: LossChoice, task: Task, recipe: Recipe) -> Iterator[str]:

@@ -99,7 +99,7 @@ def train(
 def resume(
     folder: str | Path,
     *,
-    recipe: str | Path | None = None,
+    recipe: str | Path | Recipe | None = None,
     data: str | Path | None = None,
     profile: str | None = None,
     assignments: Sequence[str] = (),
@@ -179,12 +179,18 @@ def train_alone(run: Run, settled: Settled, watcher: Watcher, stop: Callable[[],
         part = run.folder / ALONE / name
         if not Run(part).result.is_file():
             watcher.note(f"{name}: training it alone")
+            recipe = with_tasks(settled.recipe, [name])
             try:
                 if Run(part).facts.is_file():
-                    resume(part, watcher=watcher, stop=stop)
+                    resume(part, recipe=recipe, watcher=watcher, stop=stop)  # its files lie where this run's lie now
                 else:
-                    train(with_tasks(settled.recipe, [name]), part, baselines=False, watcher=watcher, stop=stop)
+                    train(recipe, part, baselines=False, watcher=watcher, stop=stop)
+            except Stopped:
+                where = f"stopped while {name} was trained alone"
+                raise Stopped(f"{where}; plait train --resume {run.folder} goes on") from None
             except RecipeError as error:  # a head without weights on a frozen encoder
+                if Run(part).facts.is_file():
+                    raise
                 watcher.note(f"{name}: cannot be trained alone: {error.mistakes[0]}")
                 continue
         found = json.loads(Run(part).result.read_text(encoding="utf-8"))["scores"].get(name, {})

@@ -19,7 +19,7 @@ from plait.model.tasks import TaskSpec
 from plait.recipe.schema import LossChoice, Task
 from plait.training.seeds import seed_number
 
-__all__ = ["CHUNK", "Objective", "Part", "Pass", "make_objective", "positive_of", "way_of"]
+__all__ = ["CHUNK", "Objective", "Part", "Pass", "make_objective", "positive_rows", "way_of"]
 
 CHUNK = 32  # rows that a cached loss encodes at once, unless it says otherwise
 
@@ -148,6 +148,14 @@ def make_objective(
 def way_of(loss: Loss, texts: int) -> str | None:
     """How a loss reads a task of so many texts; None for one of predictions, and where it cannot."""
     return next((way for way in loss.reads if READS[way] == texts), None)
+
+
+def positive_rows(choice: LossChoice, labels: Labels, encoded: np.ndarray) -> np.ndarray:
+    """Which rows are positives to a loss that asks for them."""
+    positive = positive_of(choice, labels)
+    if positive is None:
+        return np.ones(len(encoded), dtype=bool)
+    return encoded >= positive if choice.positive_above is not None else encoded == positive
 
 
 def positive_of(choice: LossChoice, labels: Labels) -> float | None:

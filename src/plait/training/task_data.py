@@ -17,8 +17,15 @@ from plait.losses import LOSSES, Loss
 from plait.model.tasks import TaskSpec
 from plait.recipe.options import complete_options
 from plait.recipe.schema import Choice, Label, LossChoice, Recipe, Task
-from plait.training.checks import any_of_predictions, check_headless, check_known, check_settled, unseen_labels
-from plait.training.objective import positive_of
+from plait.training.checks import (
+    any_of_predictions,
+    check_headless,
+    check_known,
+    check_settled,
+    few_positives,
+    unseen_labels,
+)
+from plait.training.objective import positive_rows
 
 __all__ = ["DEFAULT_HEADS", "DEFAULT_LOSSES", "TaskData", "settle_task"]
 
@@ -90,11 +97,10 @@ def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = 
         mistakes.append(f"{recipe.where('tasks', name, 'metric')}roc_auc needs two classes in dev, which has one")
     if mistakes:
         raise RecipeError(*mistakes)
+    if few := list(few_positives(recipe, name, settled, labels, splits["train"])):
+        raise RecipeError(*few)
     if not settled.head:
         splits["train"] = positives_of(settled, labels, splits["train"])
-        if not len(splits["train"]):
-            where = recipe.where("tasks", name, "loss")
-            raise RecipeError(f"{where}no training row is a positive to any of the losses")
     splits = {split: fewer_rows(part, settled, split, f"{recipe.seed}/{name}") for split, part in splits.items()}
     spec = spec_of(name, settled, labels, limit)
     if known and (conflict := check_known(recipe, name, spec, known)):
@@ -134,13 +140,10 @@ def first_of_predictions(losses: Sequence[LossChoice]) -> Loss:
 
 def positives_of(task: Task, labels: Labels, examples: Examples) -> Examples:
     """The examples that a task without a head learns from: the positives, where its losses take nothing else."""
-    wanted = [(loss, positive_of(loss, labels)) for loss in task.loss or ()]
-    if any(LOSSES[loss.name].takes != "positives" or positive is None for loss, positive in wanted):
+    losses = task.loss or ()
+    if any(LOSSES[loss.name].takes != "positives" for loss in losses):
         return examples
-    chosen = [
-        examples.labels >= positive if loss.positive_above is not None else examples.labels == positive
-        for loss, positive in wanted
-    ]
+    chosen = [positive_rows(loss, labels, examples.labels) for loss in losses]
     return examples.chosen(np.flatnonzero(np.any(chosen, axis=0)).tolist())
 
 

@@ -1,7 +1,7 @@
 """The keys of a recipe, what each may be, and its default. A recipe is frozen once it is read."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -11,12 +11,15 @@ from pydantic import (
     Discriminator,
     Field,
     PrivateAttr,
+    SerializerFunctionWrapHandler,
     Tag,
     model_serializer,
     model_validator,
 )
 
-__all__ = ["Choice", "Label", "LossChoice", "Recipe", "Source", "Task"]
+from plait.recipe.tree import KeyPath, dotted, path_as_written
+
+__all__ = ["Choice", "Label", "LossChoice", "Recipe", "Source", "Stage", "Task", "WholeRun"]
 
 
 class Frozen(BaseModel):
@@ -288,8 +291,8 @@ class Task(Frozen):
         return found if isinstance(found, float) else None
 
 
-class Recipe(Frozen):
-    """Everything about a run."""
+class WholeRun(Frozen):
+    """What is the same from the beginning of a run to its end."""
 
     encoder: str
     """A bundled name (`minilm`), a directory in Hugging Face's layout, a model of plait's own to go on from, or a name
@@ -302,12 +305,24 @@ class Recipe(Frozen):
     """Inside heads that have weights."""
     shared_layer: Choice | None = None
     """One layer before every head."""
-    train_encoder: bool = True
-    """Whether the encoder learns, or only the heads."""
     freeze: MaybeSeveral = ()
     """Tasks of the plait model in `encoder` whose heads stay as they are."""
+    bad_rows: Literal["stop", "skip"] = "stop"
+    """What to do about rows that cannot be used: stop and list them, or leave them out and write them to
+    `bad-rows.jsonl` in the run."""
+    seed: int = 11711
+    """Every random choice follows from it."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute; auto is the first of cuda, mps and cpu that is there."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the encoder's arithmetic."""
+
+
+class Stage(Frozen):
+    """A part of a run with its own tasks and its own way to train them."""
+
     tasks: Annotated[dict[str, Task], Field(min_length=1)]
-    """The tasks, by name."""
+    """The tasks, by name. In a stage also a list of names, of tasks at the top."""
     schedule: Choice = Choice(name="together")
     """Which task the next step trains."""
     epochs: Positive | None = None
@@ -320,9 +335,8 @@ class Recipe(Frozen):
     """At most this many training rows of each task, drawn by the seed. Null: all."""
     dev_rows: Positive | None = None
     """At most this many rows of dev, and of test, of each task, drawn by the seed. Null: all."""
-    bad_rows: Literal["stop", "skip"] = "stop"
-    """What to do about rows that cannot be used: stop and list them, or leave them out and write them to
-    `bad-rows.jsonl` in the run."""
+    train_encoder: bool = True
+    """Whether the encoder learns, or only the heads."""
     optimizer: Choice = Choice(name="adamw")
     """What updates the weights."""
     lr: Annotated[float, Field(gt=0)] = 5e-5
@@ -330,7 +344,7 @@ class Recipe(Frozen):
     head_lr: Annotated[float, Field(gt=0)] | None = None
     """The learning rate of the heads and the shared layer. Null: lr."""
     lr_schedule: Choice = Choice(name="linear")
-    """How the learning rate goes over the run."""
+    """How the learning rate goes over the run, or over the stage."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Pulls weights to 0; biases and layer norms are left alone."""
     clip: Annotated[float, Field(gt=0)] | None = 1.0
@@ -348,22 +362,51 @@ class Recipe(Frozen):
     """What chooses the best model: the mean over the tasks, or one task by name."""
     checkpoint_every: Interval = "epoch"
     """When a run can be gone on with: every epoch, or every so many steps."""
-    seed: int = 11711
-    """Every random choice follows from it."""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where to compute; auto is the first of cuda, mps and cpu that is there."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the encoder's arithmetic."""
+
+
+class Recipe(Stage, WholeRun):
+    """Everything about a run. Where there are stages, the keys of a stage that stand at the top are the last one's."""
+
+    stages: tuple[Stage, ...] = ()
+    """Parts of the run, one after the other, each with its own keys of a stage; those at the top are their defaults."""
 
     def __eq__(self, other: object) -> bool:
         """Recipes that say the same are equal, wherever they were written."""
         return isinstance(other, Recipe) and self.model_dump() == other.model_dump()
 
-    _origins: dict[tuple[str | int, ...], str] = PrivateAttr(default_factory=dict)  # key → file:line
+    @model_serializer(mode="wrap")
+    def gather(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Every key once: a stage's own stand in the stages, where there are some."""
+        keys: dict[str, Any] = handler(self)
+        left_out = Stage.model_fields.keys() if self.stages else {"stages"}
+        return {key: value for key, value in keys.items() if key not in left_out}
+
+    _origins: dict[KeyPath, str] = PrivateAttr(default_factory=dict)  # key → file:line
+    _written: tuple[dict[KeyPath, KeyPath], ...] = PrivateAttr(default=())  # of each stage: key → where it stands
 
     def where(self, *path: str) -> str:
         """The start of a message about a key: where it was written, and its name."""
-        for end in range(len(path), -1, -1):
-            if path[:end] in self._origins:
-                return f"{self._origins[path[:end]]}: {'.'.join(path)}: "
-        return f"{'.'.join(path)}: "
+        written = path_as_written(path, self._written[-1] if self._written else {})
+        for end in range(len(written), -1, -1):
+            if written[:end] in self._origins:
+                return f"{self._origins[written[:end]]}: {dotted(written)}"
+        return dotted(written)
+
+    def stage_recipes(self) -> "tuple[Recipe, ...]":
+        """Each stage as a recipe of its own; a run without stages is one."""
+        return tuple(self.stage_recipe(number) for number in range(len(self.stages))) or (self,)
+
+    def stage_recipe(self, number: int) -> "Recipe":
+        """One stage with the keys of the whole run."""
+        recipe = self.model_copy(update={**dict(self.stages[number]), "stages": ()})
+        recipe._written = self._written[number : number + 1]
+        return recipe
+
+    @staticmethod
+    def of_stages(recipes: "Sequence[Recipe]") -> "Recipe":
+        """The recipe whose stages these are; one recipe without stages is itself."""
+        keys = Stage.model_fields
+        stages = tuple(Stage.model_construct(**{key: getattr(recipe, key) for key in keys}) for recipe in recipes)
+        joined = recipes[-1].model_copy(update={"stages": stages})
+        joined._written = tuple(written for recipe in recipes for written in recipe._written)
+        return joined

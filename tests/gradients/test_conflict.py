@@ -9,7 +9,8 @@ import torch
 import plait
 from plait.gradients.conflict import cosines, sum_up
 from plait.gradients.rows import Rows
-from plait.training.loop import Stopped, as_recipe, resume, settle_recipe
+from plait.training.loop import Stopped, as_recipe, resume
+from plait.training.settle import settle_recipe
 from plait.training.trainer import Trainer
 
 SCHEDULES = {

@@ -62,10 +62,11 @@ def test_a_recipe_without_stages_is_its_own_only_stage(folder):
     assert recipe.stages == () and recipe.stage_recipes() == (recipe,)
 
 
-def test_one_stage_is_a_run_like_one_without_stages(folder):
-    plain = read(folder, TWO.partition("stages:")[0])
-    (only,) = read(folder, TWO.partition("stages:")[0] + "stages:\n  - epochs: 3\n").stage_recipes()
-    assert only == plain
+def test_one_stage_is_a_recipe_without_stages(folder):
+    plain = TWO.partition("stages:")[0]
+    only = read(folder, plain + "stages:\n  - lr: 7\n")
+    assert only == read(folder, plain, assignments=["lr=7"]) and only.stages == ()
+    assert only.where("lr") == f"{folder}/recipe.yaml:8: stages.0.lr: "
 
 
 def test_the_keys_at_the_top_of_a_recipe_with_stages_are_the_last_ones(folder):
@@ -142,8 +143,8 @@ def test_a_stages_own_key_wins_over_a_profile(folder):
 
 def test_stages_of_the_extending_recipe_replace_those_below(folder):
     (folder / "base.yaml").write_text(TWO)
-    recipe = read(folder, "extends: base.yaml\nstages: [{tasks: [mood, near], lr: 1}]\n")
-    assert [stage.lr for stage in recipe.stages] == [1.0]
+    recipe = read(folder, "extends: base.yaml\nstages: [{tasks: [mood]}, {lr: 1}, {}]\n")
+    assert [(len(stage.tasks), stage.lr) for stage in recipe.stages] == [(1, 1e-4), (2, 1.0), (2, 1e-4)]
 
 
 # ---------------------------------------------------------------- mistakes

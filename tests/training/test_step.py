@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from plait.errors import NotFiniteError
 from plait.recipe.schema import LossChoice
-from plait.training.loop import as_recipe, settle_recipe
+from plait.training.loop import as_recipe
+from plait.training.settle import settle_recipe
 from plait.training.step import Objective, seeded, train_step
 from plait.training.trainer import Trainer
 

@@ -14,7 +14,17 @@ from rich.table import Table
 from plait.model.card import number
 from plait.model.watch import Watcher
 
-__all__ = ["Lines", "console", "number", "print_conflicts", "print_json", "print_scores", "print_table", "watcher_for"]
+__all__ = [
+    "Lines",
+    "console",
+    "duration",
+    "number",
+    "print_conflicts",
+    "print_json",
+    "print_scores",
+    "print_table",
+    "watcher_for",
+]
 
 EVERY = 10.0  # seconds between two lines of progress in a pipe
 
@@ -46,7 +56,14 @@ def score_line(record: Mapping[str, Any]) -> str:
     ]
     mean = f"  mean {number(record['mean'])}" if len(parts) > 1 else ""
     best = "  (best so far)" if record["best"] and parts else ""
-    return f"epoch {record['epoch'] + 1}, step {record['step']}: " + ("  ".join(parts) or "no dev data") + mean + best
+    stage = f"stage {record['stage'] + 1}, " if "stage" in record else ""
+    where = f"{stage}epoch {record['epoch'] + 1}, step {record['step']}: "
+    return where + ("  ".join(parts) or "no dev data") + mean + best
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
 class Speed:

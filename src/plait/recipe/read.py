@@ -67,7 +67,7 @@ def recipe_from(tree: Tree, tables: Tables, *, data: Path | None = None) -> Reci
     recipes = [recipe for recipe, _ in read if recipe is not None]
     if mistakes or len(recipes) < len(trees):
         raise RecipeError(*dict.fromkeys(mistakes))
-    return Recipe.of_stages(recipes) if tree.values.get("stages") is not None else recipes[0]
+    return Recipe.of_stages(recipes)
 
 
 def read_stage(tree: Tree, tables: Tables, data: Path | None) -> tuple[Recipe | None, list[str]]:

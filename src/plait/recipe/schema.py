@@ -404,7 +404,9 @@ class Recipe(Stage, WholeRun):
 
     @staticmethod
     def of_stages(recipes: "Sequence[Recipe]") -> "Recipe":
-        """The recipe whose stages these are; one recipe without stages is itself."""
+        """The recipe whose stages these are; a run of one stage needs none."""
+        if len(recipes) == 1:
+            return recipes[0]
         keys = Stage.model_fields
         stages = tuple(Stage.model_construct(**{key: getattr(recipe, key) for key in keys}) for recipe in recipes)
         joined = recipes[-1].model_copy(update={"stages": stages})

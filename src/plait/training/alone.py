@@ -8,7 +8,13 @@ ALONE = "alone"  # the baseline, and the folder of the runs
 
 
 def alone_recipe(recipe: Recipe, task: str) -> Recipe:
-    """The recipe with one of its tasks; what its schedule says of the others falls away."""
+    """The recipe with one task of its last stage; the stages before it are as they were."""
+    *before, last = recipe.stage_recipes()
+    return Recipe.of_stages([*before, with_one_task(last, task)])
+
+
+def with_one_task(recipe: Recipe, task: str) -> Recipe:
+    """A stage with one of its tasks; what its schedule says of the others falls away."""
     options = dict(recipe.schedule.options)
     if options.get("order"):
         options["order"] = tuple(name for name in options["order"] if name == task)
@@ -21,6 +27,5 @@ def alone_recipe(recipe: Recipe, task: str) -> Recipe:
             "tasks": {task: recipe.tasks[task]},
             "schedule": recipe.schedule.model_copy(update={"options": options}),
             "best_by": "mean",
-            "freeze": tuple(name for name in recipe.freeze if name == task),
         }
     )

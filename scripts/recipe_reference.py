@@ -55,6 +55,7 @@ PLAIN: Mapping[object, Sequence[str]] = {
     type(None): ["null"],
     schema.Choice: ["a name", "a mapping with options"],
     schema.Task: ["the keys of a [task](#the-keys-of-a-task)"],
+    tuple[schema.Stage, ...]: ["a list of [stages](#stages)"],
 }
 BOUNDS: Mapping[type, str] = {Gt: "above {gt:g}", Ge: "of at least {ge:g}", Lt: "below {lt:g}", Le: "at most {le:g}"}
 # Keys whose type says less than their name.
@@ -98,9 +99,14 @@ def keys() -> list[str]:
         "## The keys of a recipe",
         prose(f"""
             `extends` and `profiles`, told [above](#one-recipe-over-another), are keys as well. An encoder is of one of
-            these kinds (`model_type` in its `config.json`): {coded(SUPPORTED)}.
+            these kinds (`model_type` in its `config.json`): {coded(SUPPORTED)}. These keys concern the whole run:
         """),
-        key_table(schema.Recipe),
+        key_table(schema.Recipe, but=schema.Stage),
+        "## The keys of a stage",
+        prose("""
+            They stand at the top of a recipe, or in one of its [stages](#stages).
+        """),
+        key_table(schema.Stage),
         "## The keys of a task",
         key_table(schema.Task),
         "## The keys of a label",
@@ -247,11 +253,13 @@ def option_table(choices: Choices, common: Sequence[tuple[str, str, str, str]] =
     return [table(("of", "option", "what it may be", "default"), rows)] if rows else []
 
 
-def key_table(model: type[BaseModel]) -> str:
-    """Every key of a part of the schema."""
+def key_table(model: type[BaseModel], but: type[BaseModel] = BaseModel) -> str:
+    """Every key of a part of the schema, but for those of another part."""
     hints = get_type_hints(model, include_extras=True)
     rows = []
     for name, field in model.model_fields.items():
+        if name in but.model_fields:
+            continue
         assert field.description, f"{model.__name__}.{name} has no description; write one below it in the schema"
         see = f" See [{SEE[name]}](#{anchor(SEE[name])})." if name in SEE else ""
         words = alternatives(hints[name]).replace("a name", OWN_WORDS.get(name, "a name"))

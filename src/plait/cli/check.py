@@ -34,12 +34,12 @@ def command(
     from plait.data.read import SHOWN
     from plait.errors import PlaitError
     from plait.training.loop import as_recipe
-    from plait.training.plan import TRIED, stages_facts, whole_trial
+    from plait.training.plan import TRIED, run_facts, whole_trial
     from plait.training.settle import settle_run
 
     try:
         settled = settle_run(as_recipe(recipe, data, profile, assignments), data)
-        stages = stages_facts(settled, trial=trial)
+        stages = run_facts(settled, trial=trial)
     except PlaitError as error:
         if as_json:
             print_json({"mistakes": error.mistakes})

@@ -226,13 +226,13 @@ def print_scores(
     out.print(table)
 
 
-def print_conflicts(out: Console, conflicts: Mapping[str, Mapping[str, float]]) -> None:
+def print_conflicts(out: Console, conflicts: Mapping[str, Mapping[str, float]], when: str = "") -> None:
     """A table of how the gradients of each pair of tasks stood to each other."""
     rows = [
         (pair, f"{found['mean']:+.3f}", f"{found['negative']:.0%}", f"{found['count']:,}")
         for pair, found in conflicts.items()
     ]
-    out.print("gradients of the tasks, -1 against each other to +1 alike", soft_wrap=True)
+    out.print(f"{when}gradients of the tasks, -1 against each other to +1 alike", soft_wrap=True)
     print_table(out, ("tasks", "mean cosine", "below 0", "steps watched"), rows)
 
 

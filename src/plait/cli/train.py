@@ -156,8 +156,11 @@ def show(result: "Result", as_json: bool) -> None:
     if result.alone:
         gains = ", ".join(f"{task} {values[task] - score:+.3f}" for task, score in result.alone.items())
         out.print(f"what training together gains over training alone: {gains}", soft_wrap=True)
+    for number, stage in enumerate(result.stages[:-1], start=1):
+        if stage["conflicts"]:
+            print_conflicts(out, stage["conflicts"], f"in stage {number}, ")
     if result.conflicts:
-        print_conflicts(out, result.conflicts)
+        print_conflicts(out, result.conflicts, f"in stage {len(result.stages)}, " if result.stages else "")
     steps = f"{result.steps:,} steps"
     if result.stages:
         steps += f" ({' + '.join(format(stage['steps'], ',') for stage in result.stages)} in stages)"

@@ -357,7 +357,7 @@ class Stage(Frozen):
     evaluate_every: Interval = "epoch"
     """When dev is scored: every epoch, or every so many steps and at the end of each epoch."""
     early_stopping: Positive | None = None
-    """Evaluations without a better score before the run stops. Null: it never does."""
+    """Evaluations without a better score before the run, or the stage, stops. Null: it never does."""
     best_by: str = "mean"
     """What chooses the best model: the mean over the tasks, or one task by name."""
     checkpoint_every: Interval = "epoch"

@@ -17,7 +17,7 @@ from plait.training.settle import SettledRun
 from plait.training.task_data import TaskData
 from plait.training.trainer import Trainer, begin_model
 
-__all__ = ["TRIED", "StageFacts", "TaskFacts", "Trial", "stages_facts", "task_facts", "try_steps", "whole_trial"]
+__all__ = ["TRIED", "StageFacts", "TaskFacts", "Trial", "run_facts", "task_facts", "try_steps", "whole_trial"]
 
 TRIED = 3  # steps of a trial
 INFERENCE = 0.35  # of the time that training takes for the same tokens
@@ -65,16 +65,23 @@ class StageFacts:
     trial: Trial | None
 
 
-def stages_facts(settled: SettledRun, *, trial: bool) -> list[StageFacts]:
+def run_facts(settled: SettledRun, *, trial: bool) -> list[StageFacts]:
     """The facts of every stage, with a trial of each if one is wanted."""
     model = begin_model(settled)
-    found = []
-    for stage in settled.stages:
-        trainer = Trainer(stage, model)
-        tried = try_steps(trainer, baselines=stage is settled.last) if trial else None
-        epochs, schedule = len(trainer.plan.epochs), stage.recipe.schedule.name
-        found.append(StageFacts(task_facts(trainer), trainer.steps, epochs, schedule, tried))
-    return found
+    return [
+        stage_facts(Trainer(stage, model), trial=trial, baselines=stage is settled.last) for stage in settled.stages
+    ]
+
+
+def stage_facts(trainer: Trainer, *, trial: bool, baselines: bool) -> StageFacts:
+    """The facts of one stage."""
+    return StageFacts(
+        task_facts(trainer),
+        trainer.steps,
+        len(trainer.plan.epochs),
+        trainer.recipe.schedule.name,
+        try_steps(trainer, baselines=baselines) if trial else None,
+    )
 
 
 def whole_trial(stages: Sequence[StageFacts]) -> Trial | None:

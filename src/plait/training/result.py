@@ -37,27 +37,26 @@ class Result:
     ] = ()  # tasks of the model that it grew from, or of stages before the last: scored, not trained
     alone: dict[str, float] = field(default_factory=dict)  # task → its metric on dev when it is trained alone
     kept_models: tuple[Path, ...] = ()  # the best models' directories, best first, where so many were asked for
-    conflicts: dict[str, dict[str, float]] = field(default_factory=dict)  # by pair of tasks, where they were watched
-    stages: tuple[dict[str, Any], ...] = ()  # of several: tasks, steps, best step and score, dev scores at the end
+    conflicts: dict[str, dict[str, float]] = field(default_factory=dict)  # by pair of tasks, if the last stage watched
+    stages: tuple[dict[str, Any], ...] = ()  # of several: what stage_facts tells of each
 
 
 def finish(run: Run, settled: SettledRun, model: Model, position: Position, baselines: dict[str, Any]) -> None:
     """Write the result, and drop the checkpoint that nobody needs any more."""
-    about = read_about(run.best)
-    conflicts = sum_up(record["cosines"] for record in run.recorded("conflict"))
+    last = stage_facts(run, settled.last, position)
     result = {
         "best_step": position.best_step,
         "steps": position.step,
         "seconds": position.seconds,
         "threads": torch.get_num_threads(),
-        "scores": about["scores"],
+        "scores": last["scores"],
         "baselines": baselines,
-        "conflicts": conflicts,
+        "conflicts": last["conflicts"],
         "last_weights_sha256": weights_digest(model),
         "kept": [asdict(standing) for standing in position.kept],
     }
     if position.stage:
-        result["stages"] = [*position.finished, stage_facts(run, settled.last, position)]
+        result["stages"] = [*position.finished, last]
     with whole_file(run.result) as aside:
         write_json(aside, result)
     shutil.rmtree(run.checkpoints, ignore_errors=True)
@@ -65,12 +64,14 @@ def finish(run: Run, settled: SettledRun, model: Model, position: Position, base
 
 def stage_facts(run: Run, stage: Settled, position: Position) -> dict[str, Any]:
     """What is to be told of a stage at its end."""
+    records = (record for record in run.recorded("conflict") if record.get("stage", 0) == stage.stage)
     return {
         "tasks": list(stage.tasks),
-        "steps": position.step - position.began,
+        "steps": position.step_in_stage,
         "best_step": position.best_step,
         "best_score": position.best_score,
         "scores": read_about(run.best)["scores"],
+        "conflicts": sum_up(record["cosines"] for record in records),
     }
 
 

@@ -178,10 +178,10 @@ class Run:
             yield from (record for line in file if (record := json.loads(line))["kind"] == kind)
 
 
-def all_prints(settled: SettledRun) -> Prints | list[Prints]:
-    """The fingerprints of all data, by stage where there are several."""
+def all_prints(settled: SettledRun) -> Prints | dict[str, list[Prints]]:
+    """The fingerprints of all data, stage by stage where there are several."""
     prints = [stage.fingerprints for stage in settled.stages]
-    return prints if len(prints) > 1 else prints[0]
+    return {"stages": prints} if len(prints) > 1 else prints[0]
 
 
 def check_sources(given: object, what: str) -> None:

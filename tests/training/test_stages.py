@@ -141,6 +141,11 @@ def test_a_stage_trains_nothing_of_the_tasks_that_it_does_not_have(staged, tmp_p
     before = tensors(alone.model)
     heads = [name for name in before if name.startswith("heads.near.")]
     assert heads and all(torch.equal(before[name], after[name]) for name in heads)
+    settled = settle_run(as_recipe(recipe, None, None, ()))
+    model = begin_model(settled)
+    for stage, expected in zip(settled.stages, ({"near"}, {"mood", "same"}), strict=True):
+        trained = {id(p) for group in Trainer(stage, model).optimizer.param_groups for p in group["params"]}
+        assert {name for name, head in model.heads.items() if {id(p) for p in head.parameters()} & trained} == expected
     assert not torch.equal(before["encoder.layer.0.output.dense.weight"], after["encoder.layer.0.output.dense.weight"])
 
 
@@ -266,6 +271,13 @@ def test_the_recipe_of_a_run_is_complete_and_reads_back_as_it_was(staged, tmp_pa
 def test_baselines_are_of_the_last_stage_alone(staged, tmp_path):
     result = plait.train(staged(epochs=1), tmp_path / "run")
     assert {task for scores in result.baselines["dev"].values() for task in scores} == {"mood", "same"}
+
+
+def test_models_of_stages_before_the_last_are_not_kept(staged, tmp_path):
+    stops = iter([False] * 5 + [True])
+    with pytest.raises(Stopped):
+        plait.train(staged(), tmp_path / "run", baselines=False, keep=5, stop=lambda: next(stops))
+    assert (tmp_path / "run/best").is_dir() and not (tmp_path / "run/kept").exists()
 
 
 def test_models_of_the_last_stage_are_kept(staged, tmp_path):

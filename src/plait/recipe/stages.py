@@ -18,9 +18,7 @@ def stage_trees(tree: Tree) -> tuple[list[Tree], list[str]]:
     if (stages := tree.values.get("stages")) is None:
         return [Tree({key: value for key, value in tree.values.items() if key != "stages"}, tree.origins)], []
     if not isinstance(stages, list) or not stages:
-        found = (
-            "an empty list" if stages == [] else repr(stages) if isinstance(stages, str | int) else "keys and values"
-        )
+        found = "keys and values" if isinstance(stages, Mapping) else "an empty list" if stages == [] else repr(stages)
         return [], [f"{tree.where(('stages',))}expected a list of stages, each with its keys, found {found}"]
     trees: list[Tree] = []
     mistakes: list[str] = []

@@ -151,7 +151,9 @@ def train_stage(work: Work, model: Model, position: Position, checkpoint: Path |
     try:
         loop.go()
     except NotFiniteError as error:
-        raise NotFiniteError(*([f"in {name}:"] if name else []), *error.mistakes) from None
+        if not name:
+            raise
+        raise NotFiniteError(f"in {name}:", *error.mistakes) from None
 
 
 def tell_cuts(trainer: Trainer, watcher: Watcher) -> None:

@@ -21,7 +21,7 @@ from plait.evaluation import metrics
 from plait.heads import HEADS
 from plait.losses import LOSSES
 from plait.model.card import KINDS
-from plait.recipe import schema
+from plait.recipe import forms, schema
 from plait.recipe.options import options_of
 from plait.training.tables import TABLES
 from plait.training.task_data import DEFAULT_HEADS, DEFAULT_LOSSES
@@ -35,17 +35,17 @@ Choices = Mapping[str, Callable[..., object]]
 
 # What a recipe may write where the schema first brings it into a common form.
 SPELLED: Mapping[Callable[..., object], Sequence[str]] = {
-    schema.as_tuple: ["a column", "a list of columns"],
-    schema.as_range: ["two numbers `[low, high]`"],
-    schema.as_label: ["a column", "a list of columns", "the keys of a [label](#the-keys-of-a-label)"],
-    schema.as_sources: ["a file", "a list of files", "the keys of a [source](#the-keys-of-a-source)"],
-    schema.as_share: ["a share between 0 and 1"],
-    schema.as_where: ["a mapping of columns to values"],
-    schema.as_losses: ["a name", "a mapping with options", "a list of these"],
-    schema.as_words: ["a list of classes", "a mapping of classes to names"],
-    schema.as_word: ["a value"],
-    schema.as_interval: ["`epoch`", "a whole number above 0"],
-    schema.as_class_weights: ["`balanced`", "a mapping of classes to numbers above 0"],
+    forms.as_tuple: ["a column", "a list of columns"],
+    forms.as_range: ["two numbers `[low, high]`"],
+    forms.as_label: ["a column", "a list of columns", "the keys of a [label](#the-keys-of-a-label)"],
+    forms.as_sources: ["a file", "a list of files", "the keys of a [source](#the-keys-of-a-source)"],
+    forms.as_share: ["a share between 0 and 1"],
+    forms.as_where: ["a mapping of columns to values"],
+    forms.as_losses: ["a name", "a mapping with options", "a list of these"],
+    forms.as_words: ["a list of classes", "a mapping of classes to names"],
+    forms.as_word: ["a value"],
+    forms.as_interval: ["`epoch`", "a whole number above 0"],
+    forms.as_class_weights: ["`balanced`", "a mapping of classes to numbers above 0"],
 }
 PLAIN: Mapping[object, Sequence[str]] = {
     bool: ["true", "false"],

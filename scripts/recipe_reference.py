@@ -21,7 +21,7 @@ from plait.evaluation import metrics
 from plait.heads import HEADS
 from plait.losses import LOSSES
 from plait.model.card import KINDS
-from plait.recipe import schema
+from plait.recipe import forms, schema
 from plait.recipe.options import options_of
 from plait.training.tables import TABLES
 from plait.training.task_data import DEFAULT_HEADS, DEFAULT_LOSSES
@@ -35,17 +35,17 @@ Choices = Mapping[str, Callable[..., object]]
 
 # What a recipe may write where the schema first brings it into a common form.
 SPELLED: Mapping[Callable[..., object], Sequence[str]] = {
-    schema.as_tuple: ["a column", "a list of columns"],
-    schema.as_range: ["two numbers `[low, high]`"],
-    schema.as_label: ["a column", "a list of columns", "the keys of a [label](#the-keys-of-a-label)"],
-    schema.as_sources: ["a file", "a list of files", "the keys of a [source](#the-keys-of-a-source)"],
-    schema.as_share: ["a share between 0 and 1"],
-    schema.as_where: ["a mapping of columns to values"],
-    schema.as_losses: ["a name", "a mapping with options", "a list of these"],
-    schema.as_words: ["a list of classes", "a mapping of classes to names"],
-    schema.as_word: ["a value"],
-    schema.as_interval: ["`epoch`", "a whole number above 0"],
-    schema.as_class_weights: ["`balanced`", "a mapping of classes to numbers above 0"],
+    forms.as_tuple: ["a column", "a list of columns"],
+    forms.as_range: ["two numbers `[low, high]`"],
+    forms.as_label: ["a column", "a list of columns", "the keys of a [label](#the-keys-of-a-label)"],
+    forms.as_sources: ["a file", "a list of files", "the keys of a [source](#the-keys-of-a-source)"],
+    forms.as_share: ["a share between 0 and 1"],
+    forms.as_where: ["a mapping of columns to values"],
+    forms.as_losses: ["a name", "a mapping with options", "a list of these"],
+    forms.as_words: ["a list of classes", "a mapping of classes to names"],
+    forms.as_word: ["a value"],
+    forms.as_interval: ["`epoch`", "a whole number above 0"],
+    forms.as_class_weights: ["`balanced`", "a mapping of classes to numbers above 0"],
 }
 PLAIN: Mapping[object, Sequence[str]] = {
     bool: ["true", "false"],
@@ -55,6 +55,7 @@ PLAIN: Mapping[object, Sequence[str]] = {
     type(None): ["null"],
     schema.Choice: ["a name", "a mapping with options"],
     schema.Task: ["the keys of a [task](#the-keys-of-a-task)"],
+    tuple[schema.Stage, ...]: ["a list of [stages](#stages)"],
 }
 BOUNDS: Mapping[type, str] = {Gt: "above {gt:g}", Ge: "of at least {ge:g}", Lt: "below {lt:g}", Le: "at most {le:g}"}
 # Keys whose type says less than their name.
@@ -106,9 +107,14 @@ def keys() -> list[str]:
         "## The keys of a recipe",
         prose(f"""
             `extends` and `profiles`, told [above](#one-recipe-over-another), are keys as well. An encoder is of one of
-            these kinds (`model_type` in its `config.json`): {coded(SUPPORTED)}.
+            these kinds (`model_type` in its `config.json`): {coded(SUPPORTED)}. These keys concern the whole run:
         """),
-        key_table(schema.Recipe),
+        key_table(schema.Recipe, but=schema.Stage),
+        "## The keys of a stage",
+        prose("""
+            They stand at the top of a recipe, or in one of its [stages](#stages).
+        """),
+        key_table(schema.Stage),
         "## The keys of a task",
         key_table(schema.Task),
         "## The keys of a label",
@@ -210,7 +216,7 @@ def variants() -> list[str]:
         "A shorthand stands for several losses at once:",
         table(("name", "what it is"), shorthands),
         "Beside its `name` a loss may have these keys, and the options below:",
-        key_table(schema.LossChoice, without=schema.Choice.model_fields),
+        key_table(schema.LossChoice, but=schema.Choice),
         *option_table({**TABLES.losses, **TABLES.shorthands}),
         "## Schedules",
         prose("""
@@ -261,12 +267,12 @@ def option_table(choices: Choices) -> list[str]:
     return [table(("of", "option", "what it may be", "default"), rows)] if rows else []
 
 
-def key_table(model: type[BaseModel], without: Iterable[str] = ()) -> str:
-    """Every key of a part of the schema, but for some that are told elsewhere."""
+def key_table(model: type[BaseModel], but: type[BaseModel] = BaseModel) -> str:
+    """Every key of a part of the schema, but for those of another part."""
     hints = get_type_hints(model, include_extras=True)
     rows = []
     for name, field in model.model_fields.items():
-        if name in without:
+        if name in but.model_fields:
             continue
         assert field.description, f"{model.__name__}.{name} has no description; write one below it in the schema"
         see = f" See [{SEE[name]}](#{anchor(SEE[name])})." if name in SEE else ""

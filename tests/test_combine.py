@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from plait.errors import RecipeError
 from plait.gradients.combine import COMBINERS, ByGram, draw_orders, find_combiner, surgery, weigh_gradients
 from plait.gradients.rows import Rows
-from plait.training.loop import as_recipe, settle_recipe
+from plait.training.loop import as_recipe
 from plait.training.objective import Pass
+from plait.training.settle import settle_recipe
 from plait.training.step import shared_parameters, train_step
 from plait.training.trainer import Trainer
 

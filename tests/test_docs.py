@@ -56,6 +56,7 @@ def folder(tiny_bert, tmp_path_factory) -> Path:
         shutil.copy(path, folder)
     for name in ("tickets", "mails", "ratings", "essays", "all", "reviews"):
         write_rows(folder / f"{name}.csv")
+    write_relations(folder / "nli.csv")
     (folder / "reviews.csv.gz").write_bytes(gzip.compress((folder / "reviews.csv").read_bytes()))
     write_rows(folder / "messy.csv")
     with (folder / "messy.csv").open("ab") as file:
@@ -76,6 +77,15 @@ def write_rows(path: Path) -> None:
             split = ("train", "train", "dev", "test")[row % 4]
             labels = (("bill", "bug", "praise")[row % 3], tags, row % 2, int(row % 3 == 0), int(row % 10 == 0))
             writer.writerow((text, text, text, text, f"not {text}", *labels, row, row / 0.6, split, "en"))
+
+
+def write_relations(path: Path) -> None:
+    """Premises, each with a hypothesis of either kind."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("premise", "hypothesis", "label"))
+        for text in sentences(20, seed=6):
+            writer.writerows([(text, f"{text} indeed", "entailment"), (text, f"not {text}", "contradiction")])
 
 
 def test_the_commands_and_code_of_the_readme_run(tiny_bert, tmp_path):
@@ -114,14 +124,15 @@ def test_the_recipes_of_the_docs_can_be_trained(document, number, folder):
     recipe = read_recipe(own / "tried.yaml", TABLES, data=folder, assignments=changes)
     if any(source.on_hub for task in recipe.tasks.values() for source in task.train):
         return  # there is no network in a test
-    settled = settle_recipe(recipe) if find_model(recipe.encoder) else settle(recipe, LIMIT)
-    assert list(settled.tasks) == list(recipe.tasks)
-    for name, task in recipe.tasks.items():
-        given = {split for split in ("train", "dev", "test") if task.sources(split)}
-        assert settled.tasks[name].splits.keys() == given
-    assert {name: len(rows) for name, rows in settled.bad.items()} == (
-        {"topic": 2} if recipe.bad_rows == "skip" else {}
-    )
+    for stage in recipe.stage_recipes():
+        settled = settle_recipe(stage) if find_model(stage.encoder) else settle(stage, LIMIT)
+        assert list(settled.tasks) == list(stage.tasks)
+        for name, task in stage.tasks.items():
+            given = {split for split in ("train", "dev", "test") if task.sources(split)}
+            assert settled.tasks[name].splits.keys() == given
+        assert {name: len(rows) for name, rows in settled.bad.items()} == (
+            {"topic": 2} if stage.bad_rows == "skip" else {}
+        )
 
 
 def test_the_commands_of_the_situations_run(folder):

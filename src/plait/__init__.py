@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from plait.errors import PlaitError
     from plait.inference.predictor import Prediction, Predictor, load
     from plait.recipe.schema import Recipe
-    from plait.training.loop import Result, train
+    from plait.training.loop import train
+    from plait.training.result import Result
 
 # Threads that wait for each other shall sleep, not spin: on a core that is shared with another program, spinning makes
 # two threads several times slower than one. The library that torch brings reads this once, when torch is imported.
@@ -25,7 +26,7 @@ HOMES = {
     "Prediction": "plait.inference.predictor",
     "Predictor": "plait.inference.predictor",
     "Recipe": "plait.recipe.schema",
-    "Result": "plait.training.loop",
+    "Result": "plait.training.result",
     "load": "plait.inference.predictor",
     "train": "plait.training.loop",
 }

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-SCHEDULES = {
-    "sequential": {"name": "sequential"},
-    "round_robin": {"name": "round_robin", "order": ["mood", "near", "mood", "same"]},
-    "sampled": {"name": "sampled", "by": "equal", "weights": {"same": 2.0}},
-    "alternate": {"name": "alternate"},
-    "together": {"name": "together", "combine": "mean"},
-    "surgery": {"name": "together", "combine": "surgery"},
+CHANGES = {
+    "sequential": {"schedule": "sequential"},
+    "round_robin": {"schedule": {"name": "round_robin", "order": ["mood", "near", "mood", "same"]}},
+    "sampled": {"schedule": {"name": "sampled", "by": "equal", "weights": {"same": 2.0}}},
+    "alternate": {"schedule": "alternate"},
+    "together": {"schedule": {"name": "together", "combine": "mean"}},
+    "surgery": {"schedule": {"name": "together", "combine": "surgery"}},
+    "stages": {"stages": [{"tasks": ["near"], "epochs": 2}, {"tasks": ["near", "same"], "epochs": 1}, {"epochs": 2}]},
 }
 KILLS = 10
 
@@ -46,10 +47,10 @@ def server():
     return context
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("name", CHANGES)
 def test_killed_at_ten_random_moments_ends_in_the_same_bits(name, tiny_recipe, tmp_path, server):
     often = {"checkpoint_every": 2, "evaluate_every": 3, "watch_conflict": 2}
-    recipe = tiny_recipe(schedule=SCHEDULES[name], epochs=4, dropout=0.3, **often)
+    recipe = tiny_recipe(epochs=4, dropout=0.3, **often, **CHANGES[name])
 
     def start(folder: str):
         process = server.Process(target=work, args=(recipe, str(tmp_path / folder)))

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from plait.gradients.cached import cached_backward
 from plait.losses.embedding import find_own, info_nce
 from plait.training.backward import backward, pass_on
-from plait.training.loop import as_recipe, settle_recipe, weights_digest
+from plait.training.loop import as_recipe
+from plait.training.result import weights_digest
 from plait.training.seeds import seeded
+from plait.training.settle import settle_recipe
 from plait.training.trainer import Trainer
 
 ROWS = tuple(range(11))

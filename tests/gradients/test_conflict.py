@@ -10,7 +10,8 @@ import plait
 from plait.gradients.conflict import cosines, sum_up
 from plait.gradients.rows import Rows
 from plait.training.backward import pass_on
-from plait.training.loop import Stopped, as_recipe, resume, settle_recipe
+from plait.training.loop import Stopped, as_recipe, resume
+from plait.training.settle import settle_recipe
 from plait.training.trainer import Trainer
 
 SCHEDULES = {

@@ -14,7 +14,8 @@ from plait.errors import NotFiniteError, RecipeError
 from plait.gradients.combine import ByGram, draw_orders, surgery
 from plait.gradients.rows import Rows
 from plait.model.model import Model
-from plait.training.loop import as_recipe, settle_recipe
+from plait.training.loop import as_recipe
+from plait.training.settle import settle_recipe
 from plait.training.step import shared_parameters, train_step
 from plait.training.trainer import Trainer
 

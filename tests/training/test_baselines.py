@@ -5,7 +5,8 @@ import pytest
 
 from plait.model.watch import Silent
 from plait.training.baselines import FROZEN, MAJORITY, ZERO_SHOT, best_threshold, measure_baselines
-from plait.training.loop import as_recipe, settle_recipe
+from plait.training.loop import as_recipe
+from plait.training.settle import settle_recipe
 
 
 def measured(recipe: dict) -> dict:

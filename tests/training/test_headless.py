@@ -169,7 +169,5 @@ def test_no_positive_at_all_is_a_mistake(tiny_recipe, tmp_path):
     path.write_text("a,b,same\nx y,z,0\nu,v w,0\n")
     recipe = tiny_recipe()
     recipe["tasks"]["pairs"] = {"train": str(path), "text": ["a", "b"], "label": "same", "loss": "info_nce"}
-    with pytest.raises(
-        PlaitError, match="two positive pairs, and of 2 training rows none is one"
-    ):
+    with pytest.raises(PlaitError, match="two positive pairs, and of 2 training rows none is one"):
         settle(recipe_from(Tree(recipe), TABLES), 40)

@@ -11,8 +11,9 @@ from safetensors.torch import load_file
 import plait
 from plait.errors import NotFiniteError, PlaitError, RunError
 from plait.model.watch import Silent
-from plait.training.loop import Stopped, as_recipe, resume, settle_recipe
+from plait.training.loop import Stopped, as_recipe, resume
 from plait.training.run import Run
+from plait.training.settle import settle_recipe
 from plait.training.trainer import Trainer
 
 

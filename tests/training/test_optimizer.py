@@ -6,8 +6,9 @@ import torch
 from safetensors.torch import load, save
 
 from plait.model.model import Model
-from plait.training.loop import as_recipe, settle_recipe
+from plait.training.loop import as_recipe
 from plait.training.optimizer import load_state, make_optimizer, set_lr, state_tensors
+from plait.training.settle import settle_recipe
 from plait.training.trainer import model_for
 
 LR, HEAD_LR, DECAY = 1e-3, 5e-3, 0.1

@@ -13,9 +13,10 @@ from plait.losses.prediction import binary_cross_entropy, cross_entropy, mse
 from plait.model.model import Encoded
 from plait.recipe.schema import LossChoice
 from plait.training.backward import pass_on
-from plait.training.loop import as_recipe, settle_recipe
+from plait.training.loop import as_recipe
 from plait.training.objective import Objective, Part, Pass
 from plait.training.seeds import seeded
+from plait.training.settle import settle_recipe
 from plait.training.step import train_step
 from plait.training.trainer import Trainer
 

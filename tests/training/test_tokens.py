@@ -214,3 +214,11 @@ def test_what_makes_no_sense_is_refused(tiny_recipe, task, loss, changes, what):
     with pytest.raises(PlaitError) as caught:
         settle(recipe_from(Tree(recipe_with(tiny_recipe, task, loss, **changes)), TABLES), 40)
     assert any(what in mistake for mistake in caught.value.mistakes), caught.value.mistakes
+
+
+def test_a_token_loss_alone_trains_the_encoder_without_a_head(tiny_recipe, tmp_path):
+    recipe = tiny_recipe(epochs=1)
+    keys = {key: recipe["tasks"]["mood"][key] for key in ("train", "text", "label")}
+    recipe["tasks"]["words"] = {**keys, "loss": {"name": "proxy_nca", "denominator": "all"}}
+    result = plait.train(recipe, tmp_path / "run")
+    assert "words" not in result.scores and "mood" in result.scores

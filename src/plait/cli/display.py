@@ -14,7 +14,17 @@ from rich.table import Table
 from plait.model.card import number
 from plait.model.watch import Watcher
 
-__all__ = ["Lines", "console", "number", "print_conflicts", "print_json", "print_scores", "print_table", "watcher_for"]
+__all__ = [
+    "Lines",
+    "console",
+    "duration",
+    "number",
+    "print_conflicts",
+    "print_json",
+    "print_scores",
+    "print_table",
+    "watcher_for",
+]
 
 EVERY = 10.0  # seconds between two lines of progress in a pipe
 
@@ -46,7 +56,14 @@ def score_line(record: Mapping[str, Any]) -> str:
     ]
     mean = f"  mean {number(record['mean'])}" if len(parts) > 1 else ""
     best = "  (best so far)" if record["best"] and parts else ""
-    return f"epoch {record['epoch'] + 1}, step {record['step']}: " + ("  ".join(parts) or "no dev data") + mean + best
+    stage = f"stage {record['stage'] + 1}, " if "stage" in record else ""
+    where = f"{stage}epoch {record['epoch'] + 1}, step {record['step']}: "
+    return where + ("  ".join(parts) or "no dev data") + mean + best
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
 class Speed:
@@ -209,13 +226,13 @@ def print_scores(
     out.print(table)
 
 
-def print_conflicts(out: Console, conflicts: Mapping[str, Mapping[str, float]]) -> None:
+def print_conflicts(out: Console, conflicts: Mapping[str, Mapping[str, float]], when: str = "") -> None:
     """A table of how the gradients of each pair of tasks stood to each other."""
     rows = [
         (pair, f"{found['mean']:+.3f}", f"{found['negative']:.0%}", f"{found['count']:,}")
         for pair, found in conflicts.items()
     ]
-    out.print("gradients of the tasks, -1 against each other to +1 alike", soft_wrap=True)
+    out.print(f"{when}gradients of the tasks, -1 against each other to +1 alike", soft_wrap=True)
     print_table(out, ("tasks", "mean cosine", "below 0", "steps watched"), rows)
 
 

@@ -1,6 +1,7 @@
 """`plait train RECIPE`"""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from plait.training.loop import Result
+    from plait.training.result import Result
 
 __all__ = ["command", "complete_recipe", "recipe_options", "run_recipe"]
 
@@ -146,19 +147,34 @@ def show(result: "Result", as_json: bool) -> None:
     kept = {task: value for task, value in values.items() if task in result.kept}
     trained = {task: value for task, value in values.items() if task not in kept}
     out = console()
+    compared = {**result.baselines.get("dev", {}), "after its own stage": own_stage_scores(result, metrics)}
     for title, part in (("dev scores", trained), ("tasks that the model had before, dev scores", kept)):
-        baselines = {
-            name: scores for name, scores in result.baselines.get("dev", {}).items() if scores.keys() & part.keys()
-        }
+        baselines = {name: scores for name, scores in compared.items() if scores.keys() & part.keys()}
         if part:
             alone = {"alone": result.alone} if result.alone.keys() & part.keys() else {}
             print_scores(out, f"{title} after step {result.best_step:,}", metrics, part, {**baselines, **alone})
     if result.alone:
         gains = ", ".join(f"{task} {values[task] - score:+.3f}" for task, score in result.alone.items())
         out.print(f"what training together gains over training alone: {gains}", soft_wrap=True)
+    for number, stage in enumerate(result.stages[:-1], start=1):
+        if stage["conflicts"]:
+            print_conflicts(out, stage["conflicts"], f"in stage {number}, ")
     if result.conflicts:
-        print_conflicts(out, result.conflicts)
-    out.print(f"{result.steps:,} steps in {result.seconds:,.0f} s; the best model: {result.model}", soft_wrap=True)
+        print_conflicts(out, result.conflicts, f"in stage {len(result.stages)}, " if result.stages else "")
+    steps = f"{result.steps:,} steps"
+    if result.stages:
+        steps += f" ({' + '.join(format(stage['steps'], ',') for stage in result.stages)} in stages)"
+    out.print(f"{steps} in {result.seconds:,.0f} s; the best model: {result.model}", soft_wrap=True)
     if result.kept_models:
         names = ", ".join(folder.name for folder in result.kept_models)
         out.print(f"kept, best first: {names} in {result.kept_models[0].parent}", soft_wrap=True)
+
+
+def own_stage_scores(result: "Result", metrics: Mapping[str, str]) -> dict[str, float]:
+    """What tasks of stages before the last scored when their own stage had ended."""
+    return {
+        task: stage["scores"][task][metrics[task]]
+        for stage in result.stages[:-1]
+        for task in stage["tasks"]
+        if task in result.kept and task in stage["scores"]
+    }

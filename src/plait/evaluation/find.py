@@ -10,7 +10,7 @@ from plait.data.examples import Examples, examples_from, sound_examples
 from plait.data.read import read_rows
 from plait.data.splits import divide, fewer_rows, read_splits
 from plait.errors import DataError, RequestError
-from plait.model.about import find_model, portable, portable_task
+from plait.model.about import find_model, portable, portable_task, recipe_tasks
 from plait.model.ensemble import AnyModel
 from plait.model.files import sha256_of
 from plait.model.tasks import TaskSpec, files_of_tasks
@@ -65,8 +65,9 @@ def known_origins(folder: Path, about: Mapping[str, Any]) -> dict[str, TaskOrigi
         run = json.loads(begun.read_text(encoding="utf-8"))
         if portable(run["recipe"]) == recipe:  # the run that made it, not one that it was copied into
             recipe, kept = run["recipe"], run.get("kept", {})
+    blocks = recipe_tasks(recipe)
     own = {
-        task: TaskOrigin(recipe["tasks"][task], data, recipe["seed"], recipe.get("bad_rows", "stop"))
+        task: TaskOrigin(blocks[task], data, recipe["seed"], recipe.get("bad_rows", "stop"))
         for task, data in about["data"].items()
     }
     return {**{task: TaskOrigin(**origin) for task, origin in kept.items()}, **own}

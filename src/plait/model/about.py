@@ -1,13 +1,14 @@
 """What a model directory tells of its making."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from plait.errors import ModelError
 
-__all__ = ["ENSEMBLE", "About", "find_model", "is_ensemble", "portable", "portable_task", "read_about"]
+__all__ = ["ENSEMBLE", "About", "find_model", "is_ensemble", "portable", "portable_task", "read_about", "recipe_tasks"]
 
 ENSEMBLE = "ensemble"  # the kind of directory that holds several models
 
@@ -27,10 +28,16 @@ class About:
 
 def portable(recipe: dict[str, Any]) -> dict[str, Any]:
     """A recipe without the folders of the machine that it ran on."""
-    tasks = {name: portable_task(task) for name, task in recipe["tasks"].items()}
+    stages = [portable_stage(stage) for stage in recipe.get("stages", ())]
     encoder = recipe["encoder"]
     # A directory is named by its whole path; whether it is still there must not matter.
-    return {**recipe, "encoder": Path(encoder).name if Path(encoder).is_absolute() else encoder, "tasks": tasks}
+    name = Path(encoder).name if Path(encoder).is_absolute() else encoder
+    return {**recipe, "encoder": name, "stages": stages} if stages else {**portable_stage(recipe), "encoder": name}
+
+
+def portable_stage(stage: dict[str, Any]) -> dict[str, Any]:
+    """The same of a recipe's own tasks, or of one of its stages."""
+    return {**stage, "tasks": {name: portable_task(task) for name, task in stage["tasks"].items()}}
 
 
 def portable_task(task: dict[str, Any]) -> dict[str, Any]:
@@ -46,6 +53,12 @@ def portable_task(task: dict[str, Any]) -> dict[str, Any]:
         **task,
         **{split: given if isinstance(given, float) else [name(x) for x in given] for split, given in splits.items()},
     }
+
+
+def recipe_tasks(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The block of each task in a complete recipe; of several stages, the last that trains it counts."""
+    stages = recipe.get("stages") or [recipe]
+    return {name: task for stage in stages for name, task in stage["tasks"].items()}
 
 
 def find_model(source: str | Path) -> Path | None:

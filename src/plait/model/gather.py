@@ -12,7 +12,7 @@ from torch import Tensor
 import plait
 from plait.encoder.config import EncoderConfig
 from plait.errors import ModelError, RequestError, did_you_mean
-from plait.model.about import ENSEMBLE, About, find_model, is_ensemble, read_about
+from plait.model.about import ENSEMBLE, About, find_model, is_ensemble, read_about, recipe_tasks
 from plait.model.card import ensemble_card
 from plait.model.ensemble import member_tasks, task_differences
 from plait.model.files import sha256_of, whole_folder
@@ -211,7 +211,7 @@ def same_rows(one: dict[str, Any], other: dict[str, Any], task: str, split: str)
     """Whether two models were made beside the same rows; what was drawn from a file depends on the seed."""
     if other["data"].get(task, {}).get(split) != one["data"][task][split]:
         return False
-    here, there = one["recipe"]["tasks"][task], other["recipe"]["tasks"][task]
+    here, there = (recipe_tasks(about["recipe"])[task] for about in (one, other))
     shared = [name for name in SPLITS if isinstance(here[name], float)]
     limit = "rows" if split == "train" else "dev_rows"
     reading = {"text", "label", "quoting", "make", "train" if split in shared else split, limit, *shared}

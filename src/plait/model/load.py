@@ -31,6 +31,7 @@ __all__ = [
     "load_heads",
     "load_model",
     "load_plait_model",
+    "load_weights",
     "manifest_of",
     "model_identity",
     "pick_device",
@@ -138,6 +139,13 @@ def load_heads(model: Model, folder: Path, tasks: Sequence[str]) -> None:
             module.load_state_dict(state)
         except RuntimeError as error:
             raise ModelError(f"{folder}/heads.safetensors: {str(error).splitlines()[-1].strip()}") from None
+
+
+def load_weights(model: Model, folder: Path) -> None:
+    """Put the weights of a model directory into a model that has the same encoder and tasks, bit by bit."""
+    encoder = encoder_from(folder, model.encoder.config, pooler=model.pooling == "pooler")
+    model.encoder.load_state_dict(encoder.state_dict())
+    load_heads(model, folder, list(model.heads))
 
 
 def manifest_of(folder: Path) -> dict[str, str]:

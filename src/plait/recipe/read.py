@@ -12,8 +12,9 @@ from ruamel.yaml import YAML
 
 from plait.errors import RecipeError, did_you_mean
 from plait.recipe.options import complete_options, explain, options_of
-from plait.recipe.schema import Choice, Label, LossChoice, Recipe, Source, Task
-from plait.recipe.tree import KeyPath, Origin, Tree, load_tree, set_keys
+from plait.recipe.schema import Choice, Label, LossChoice, Recipe, Source, Stage, Task
+from plait.recipe.stages import stage_trees, told_once
+from plait.recipe.tree import KeyPath, Origin, Tree, dotted, load_tree, set_keys
 
 __all__ = ["Tables", "read_recipe", "recipe_from", "recipe_text", "write_recipe"]
 
@@ -61,6 +62,17 @@ def read_recipe(
 
 def recipe_from(tree: Tree, tables: Tables, *, data: Path | None = None) -> Recipe:
     """The recipe of a tree; raises one RecipeError with every mistake in it."""
+    trees, mistakes = stage_trees(tree)
+    read = [read_stage(stage, tables, data) for stage in trees]
+    mistakes += told_once([found for _, found in read])
+    recipes = [recipe for recipe, _ in read if recipe is not None]
+    if mistakes or len(recipes) < len(trees):
+        raise RecipeError(*dict.fromkeys(mistakes))
+    return Recipe.of_stages(recipes)
+
+
+def read_stage(tree: Tree, tables: Tables, data: Path | None) -> tuple[Recipe | None, list[str]]:
+    """The recipe of a tree without stages, and its mistakes."""
     mistakes: list[str] = []
     recipe: Recipe | None = None
     try:
@@ -74,12 +86,9 @@ def recipe_from(tree: Tree, tables: Tables, *, data: Path | None = None) -> Reci
         found, recipe = find_files(recipe, tree, data)
         mistakes += found
         mistakes += check_names(recipe, tree, tables)
-    if mistakes or recipe is None:
-        raise RecipeError(*dict.fromkeys(mistakes))
-    recipe._origins.update(
-        {path: str(origin) for path, origin in tree.origins.items() if origin.line or not origin.file}
-    )
-    return recipe
+        recipe._origins = {path: str(origin) for path, origin in tree.origins.items() if origin.line or not origin.file}
+        recipe._written = (tree.written,) if tree.written else ()
+    return recipe, mistakes
 
 
 UNKNOWN = {"train": (), "text": (), "label": "?"}  # stand-ins for what a task needs and does not say
@@ -111,20 +120,20 @@ def without_mistakes(values: dict[str, Any], error: ValidationError) -> Recipe |
 
 def shape_mistake(tree: Tree, finding: Mapping[str, Any]) -> str:
     """One finding of the schema, as file:line: key: what."""
-    path = as_written(tree.values, finding["loc"])
+    path = spelled(tree.values, finding["loc"])
+    *above, key = tree.as_written(path) or ("",)
     if finding["type"] == "extra_forbidden":
-        allowed = model_at(path[:-1]).model_fields
-        above = dotted(path[:-1])
-        return f"{tree.origin(path)}: {above}unknown key {str(path[-1])!r}; {did_you_mean(str(path[-1]), allowed)}"
+        allowed = model_at(path[:-1], in_stage=above[:1] == ["stages"]).model_fields
+        return f"{tree.origin(path)}: {dotted(tuple(above))}unknown key {key!r}; {did_you_mean(str(key), allowed)}"
     if finding["type"] == "missing":
-        return f"{tree.origin(path[:-1])}: {dotted(path[:-1])}missing key {str(path[-1])!r}"
-    return f"{tree.origin(path)}: {dotted(path)}{explain(finding)}"
+        return f"{tree.origin_of(tuple(above))}: {dotted(tuple(above))}missing key {key!r}"
+    return f"{tree.where(path)}{explain(finding)}"
 
 
 UNSPELLED = ("options", "sources", "share")  # steps of the schema that a recipe does not write
 
 
-def as_written(values: Any, location: KeyPath) -> KeyPath:
+def spelled(values: Any, location: KeyPath) -> KeyPath:
     """pydantic's location without the steps that the recipe does not spell: `0` of a single loss, `options`."""
     path: KeyPath = ()
     for part in location:
@@ -140,18 +149,13 @@ def as_written(values: Any, location: KeyPath) -> KeyPath:
     return path
 
 
-def model_at(path: KeyPath) -> type[BaseModel]:
+def model_at(path: KeyPath, *, in_stage: bool) -> type[BaseModel]:
     """The part of the schema whose keys stand at a path."""
     if len(path) == 2 and path[0] == "tasks":
         return Task
     if len(path) > 2 and path[2] in SPLITS:
         return Source
-    return Label if path and path[-1] == "label" else Recipe
-
-
-def dotted(path: KeyPath) -> str:
-    """tasks.similarity.loss: as the start of a message."""
-    return "".join(f".{part}" for part in path).removeprefix(".") + ": " if path else ""
+    return Label if path and path[-1] == "label" else Stage if in_stage else Recipe
 
 
 def check_choices(recipe: Recipe, tree: Tree, tables: Tables) -> tuple[list[str], Recipe]:
@@ -159,17 +163,14 @@ def check_choices(recipe: Recipe, tree: Tree, tables: Tables) -> tuple[list[str]
     mistakes: list[str] = []
 
     def settle(choice: Choice, variants: Variants, path: KeyPath) -> Choice:
-        where = tree.origin(path)
         if choice.name not in variants:
-            mistakes.append(
-                f"{where}: {dotted(path)}unknown name {choice.name!r}; {did_you_mean(choice.name, variants)}"
-            )
+            mistakes.append(f"{tree.where(path)}unknown name {choice.name!r}; {did_you_mean(choice.name, variants)}")
             return choice
         options, found = complete_options(variants[choice.name], choice.options)
         for mistake in found:
             key = next((key for key in choice.options if f"{key!r}" in mistake or mistake.startswith(f".{key}:")), "")
-            line = tree.origin((*path, key))
-            mistakes.append(f"{line}: {dotted((*path, choice.name))[:-2]}{mistake}")
+            name = dotted((*tree.as_written(path), choice.name)).removesuffix(": ")
+            mistakes.append(f"{tree.origin((*path, key))}: {name}{mistake}")
         return choice.model_copy(update={"options": options})
 
     def parts(loss: LossChoice, path: KeyPath) -> list[LossChoice]:
@@ -203,7 +204,7 @@ def check_choices(recipe: Recipe, tree: Tree, tables: Tables) -> tuple[list[str]
     shared, schedule = recipe.shared_layer, recipe.schedule
     if "combine" in schedule.options and not combines(schedule, tables):
         why = f"{schedule.name} trains one task a step, so there is nothing to combine; take it away, or take together"
-        mistakes.append(f"{tree.origin(('schedule', 'combine'))}: schedule.combine: {why}")
+        mistakes.append(f"{tree.where(('schedule', 'combine'))}{why}")
         kept = {key: value for key, value in schedule.options.items() if key != "combine"}
         schedule = schedule.model_copy(update={"options": kept})
     complete = recipe.model_copy(
@@ -227,16 +228,16 @@ def find_files(recipe: Recipe, tree: Tree, data: Path | None) -> tuple[list[str]
     """The recipe with absolute paths: below --data, or beside the file that names them."""
     mistakes: list[str] = []
 
-    def find(source: Source, where: Origin, path: KeyPath) -> Source:
+    def find(source: Source, path: KeyPath) -> Source:
         if source.on_hub:
             return source
-        name, beside = source.file, folder_of(where)
+        name, beside = source.file, folder_of(tree.origin(path))
         places = [beside / name] if data is None else [data / name, data / Path(name).name, beside / name]
         for place in places:
             if place.is_file():
                 return source.model_copy(update={"file": str(place.resolve())})
         looked = f"{data} and {beside}" if data else str(beside)
-        mistakes.append(f"{where}: {dotted(path)}no file {name!r} in {looked}")
+        mistakes.append(f"{tree.where(path)}no file {name!r} in {looked}")
         return source
 
     tasks = {}
@@ -245,7 +246,7 @@ def find_files(recipe: Recipe, tree: Tree, data: Path | None) -> tuple[list[str]
         for split in SPLITS:
             path = ("tasks", task_name, split)
             if task.share(split) is None:
-                changes[split] = tuple(find(source, tree.origin(path), path) for source in getattr(task, split))
+                changes[split] = tuple(find(source, path) for source in getattr(task, split))
         tasks[task_name] = task.model_copy(update=changes)
     encoder = folder_of(tree.origin(("encoder",))) / recipe.encoder
     name = str(encoder.resolve()) if encoder.is_dir() else recipe.encoder
@@ -261,7 +262,7 @@ def check_names(recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
     """Names that must be tasks, ways of reading that must fit the text columns, choices that exclude each other."""
 
     def unknown(path: KeyPath, name: str, allowed: Sequence[str]) -> str:
-        return f"{tree.origin(path)}: {dotted(path)}unknown name {name!r}; {did_you_mean(name, allowed)}"
+        return f"{tree.where(path)}unknown name {name!r}; {did_you_mean(name, allowed)}"
 
     tasks = list(recipe.tasks)
     for path, name, allowed in (
@@ -275,14 +276,16 @@ def check_names(recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
         try:
             tables.find_combiner(combine)
         except RecipeError as error:
-            yield f"{tree.origin(('schedule', 'combine'))}: schedule.combine: {error}"
+            yield f"{tree.where(('schedule', 'combine'))}{error}"
     if recipe.epochs and recipe.steps:
         yield f"{tree.origin(('steps',))}: give epochs or steps, not both; null takes one away"
     for name in tasks:
         if not name or "." in name or name in ("mean", "longest", "shortest"):
-            yield f"{tree.origin(('tasks', name))}: tasks: {name!r} cannot be the name of a task; choose another"
+            *above, _ = tree.as_written(("tasks", name))
+            where = f"{tree.origin(('tasks', name))}: {dotted(tuple(above))}"
+            yield f"{where}{name!r} cannot be the name of a task; choose another"
     if recipe.schedule.options.get("t") is not None and recipe.schedule.options.get("by") != "temperature":
-        yield f"{tree.origin(('schedule', 't'))}: schedule.t: belongs to by: temperature"
+        yield f"{tree.where(('schedule', 't'))}belongs to by: temperature"
     for key, special in (("order", ()), ("weights", ()), ("epoch", ("longest", "shortest"))):
         value = recipe.schedule.options.get(key) or ()
         names = [value] if isinstance(value, str) else value if isinstance(value, list | tuple | dict) else ()
@@ -292,9 +295,9 @@ def check_names(recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
     order = recipe.schedule.options.get("order") or tasks
     for name in tasks:
         if isinstance(order, list | tuple) and name not in order:
-            yield f"{tree.origin(('schedule', 'order'))}: schedule.order: leaves out the task {name!r}"
+            yield f"{tree.where(('schedule', 'order'))}leaves out the task {name!r}"
     if recipe.steps and recipe.schedule.name == "sequential":
-        yield f"{tree.origin(('steps',))}: steps: sequential trains each task for its epochs; give epochs"
+        yield f"{tree.where(('steps',))}sequential trains each task for its epochs; give epochs"
     for name, task in recipe.tasks.items():
         yield from check_task(name, task, recipe, tree, tables)
 
@@ -304,25 +307,25 @@ def check_task(name: str, task: Task, recipe: Recipe, tree: Tree, tables: Tables
     path: KeyPath = ("tasks", name)
     if not task.text and tree.values["tasks"][name].get("text") not in ([], ()):
         return  # already told that it is missing or not a column
-    where = f"{tree.origin((*path, 'text'))}: {dotted((*path, 'text'))}"
+    where = tree.where((*path, "text"))
     if len(task.text) not in (1, 2, 3):
         yield f"{where}expected one column, two for a pair, or three for a triplet, found {len(task.text)}"
         return
     if len(set(task.text)) < len(task.text):
         yield f"{where}the same column twice: {', '.join(task.text)}"
     if task.make and (len(task.text) != 2 or task.label is None or len(task.label.column) != 1):
-        where = f"{tree.origin((*path, 'make'))}: {dotted((*path, 'make'))}"
+        where = tree.where((*path, "make"))
         yield f"{where}needs two text columns, premise and hypothesis, and one of labels"
     texts = 3 if task.make else len(task.text)
     if len(task.text) == 3 and task.label:
-        yield f"{tree.origin((*path, 'label'))}: {dotted((*path, 'label'))}triplets have no label; take it away"
+        yield f"{tree.where((*path, 'label'))}triplets have no label; take it away"
     elif len(task.text) < 3 and task.label is None and task.loss is None:
-        yield f"{tree.origin(path)}: {dotted(path)}missing key 'label'"
+        yield f"{tree.where(path)}missing key 'label'"
     if sum(task.share(split) or 0 for split in SPLITS) >= 1:
-        yield f"{tree.origin((*path, 'test'))}: {dotted((*path, 'test'))}dev and test leave no training data"
+        yield f"{tree.where((*path, 'test'))}dev and test leave no training data"
     if task.head and task.head.name in tables.heads:
         head = tables.heads[task.head.name]
-        where = f"{tree.origin((*path, 'head'))}: {dotted((*path, 'head'))}"
+        where = tree.where((*path, "head"))
         needed = tables.reads[head.reads]
         if needed != texts:
             kind = ("one text", "two texts", "three texts")[needed - 1]
@@ -332,7 +335,7 @@ def check_task(name: str, task: Task, recipe: Recipe, tree: Tree, tables: Tables
             yield f"{where}{task.head.name} compares embeddings and cannot stand behind a shared_layer; drop one"
     metrics = {metric for metrics in tables.metrics.values() for metric in metrics}
     if task.metric and task.metric not in metrics:
-        where = f"{tree.origin((*path, 'metric'))}: {dotted((*path, 'metric'))}"
+        where = tree.where((*path, "metric"))
         yield f"{where}unknown name {task.metric!r}; {did_you_mean(task.metric, metrics)}"
 
 

@@ -1,7 +1,6 @@
 """The keys of a recipe, what each may be, and its default. A recipe is frozen once it is read."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -11,12 +10,29 @@ from pydantic import (
     Discriminator,
     Field,
     PrivateAttr,
+    SerializerFunctionWrapHandler,
     Tag,
     model_serializer,
     model_validator,
 )
 
-__all__ = ["Choice", "Label", "LossChoice", "Recipe", "Source", "Task"]
+from plait.recipe.forms import (
+    as_class_weights,
+    as_interval,
+    as_label,
+    as_losses,
+    as_range,
+    as_share,
+    as_sources,
+    as_tuple,
+    as_where,
+    as_word,
+    as_words,
+    sources_or_share,
+)
+from plait.recipe.tree import KeyPath, dotted, path_as_written
+
+__all__ = ["Choice", "Label", "LossChoice", "Recipe", "Source", "Stage", "Task", "WholeRun"]
 
 
 class Frozen(BaseModel):
@@ -55,16 +71,6 @@ class Choice(Frozen):
         return {**own, **self.options} if len(own) > 1 or self.options else self.name
 
 
-def class_word(value: object) -> str:
-    """The word of a class as the data spells it: true, not True."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def as_word(value: object) -> object:
-    """A single class, even where YAML reads a number."""
-    return value if value is None else class_word(value)
-
-
 class LossChoice(Choice):
     """A loss, its weight beside the task's other losses, and which pairs are positives to a loss of embeddings."""
 
@@ -82,79 +88,6 @@ class LossChoice(Choice):
     at a time (Gao 2021). Null: no."""
     chunk: Annotated[int, Field(gt=0)] | None = None
     """Rows that a cached loss encodes at once. Null: 32."""
-
-
-def as_tuple(value: object) -> object:
-    """One thing, or several in a list."""
-    if isinstance(value, list | tuple):
-        return tuple(value)
-    return value if value is None else (value,)
-
-
-def as_range(value: object) -> object:
-    """The two ends of the scores."""
-    if value is None or (isinstance(value, list | tuple) and len(value) == 2):
-        return value and tuple(value)
-    raise ValueError("expected the two ends of the scores, such as [0, 5]")
-
-
-def as_label(value: object) -> object:
-    """A label given by its column alone."""
-    return {"column": value} if isinstance(value, str | list | tuple) else value
-
-
-def as_sources(value: object) -> object:
-    """A source, several in a list, or none."""
-    return () if value is None else as_tuple(value)
-
-
-def as_share(value: object) -> object:
-    """A part of the training data."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1:
-        return float(value)
-    raise ValueError(f"expected files, or a share of the training data between 0 and 1, found {value!r}")
-
-
-def as_where(value: object) -> object:
-    """Values of columns are words, even where YAML reads numbers."""
-    if isinstance(value, Mapping) and value:
-        return {str(column): class_word(wanted) for column, wanted in value.items()}
-    raise ValueError("expected columns and the value that each must have, such as {split: train}")
-
-
-def as_losses(value: object) -> object:
-    """A loss or several, but not none in a list."""
-    if value == []:
-        raise ValueError("expected a loss, or a list of losses, found an empty list")
-    return as_tuple(value)
-
-
-def as_words(value: object) -> object:
-    """Classes are words, even where YAML reads numbers: `[0, 1]` or `{0: awful, 1: fine}`."""
-    if isinstance(value, Mapping):
-        return {class_word(key): str(name) for key, name in value.items()}
-    if isinstance(value, list | tuple):
-        return {class_word(key): str(key) for key in value}
-    return value
-
-
-def as_interval(value: object) -> object:
-    """`epoch`, or a number of steps."""
-    if value == "epoch" or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
-        return value
-    raise ValueError("expected 'epoch' or a number of steps above 0")
-
-
-def as_class_weights(value: object) -> object:
-    """`balanced`, or a weight for each class, which may be spelled as a number."""
-    if isinstance(value, Mapping) and all(
-        isinstance(weight, int | float) and not isinstance(weight, bool) and 0 < weight < math.inf
-        for weight in value.values()
-    ):
-        return {class_word(key): weight for key, weight in value.items()}
-    if value is None or value == "balanced":
-        return value
-    raise ValueError("expected 'balanced' or a weight above 0 for each class")
 
 
 Several = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
@@ -225,11 +158,6 @@ class Source(Frozen):
         return self.file.startswith("hub:")
 
 
-def sources_or_share(value: object) -> str:
-    """Which of the two a split is."""
-    return "share" if isinstance(value, int | float) else "sources"
-
-
 Sources = Annotated[tuple[Source, ...], BeforeValidator(as_sources)]
 SourcesOrShare = Annotated[
     Annotated[Sources, Tag("sources")] | Annotated[float, BeforeValidator(as_share), Tag("share")],
@@ -297,8 +225,8 @@ class Task(Frozen):
         return found if isinstance(found, float) else None
 
 
-class Recipe(Frozen):
-    """Everything about a run."""
+class WholeRun(Frozen):
+    """What is the same from the beginning of a run to its end."""
 
     encoder: str
     """A bundled name (`minilm`), a directory in Hugging Face's layout, a model of plait's own to go on from, or a name
@@ -311,12 +239,24 @@ class Recipe(Frozen):
     """Inside heads that have weights."""
     shared_layer: Choice | None = None
     """One layer before every head."""
-    train_encoder: bool = True
-    """Whether the encoder learns, or only the heads."""
     freeze: MaybeSeveral = ()
     """Tasks of the plait model in `encoder` whose heads stay as they are."""
+    bad_rows: Literal["stop", "skip"] = "stop"
+    """What to do about rows that cannot be used: stop and list them, or leave them out and write them to
+    `bad-rows.jsonl` in the run."""
+    seed: int = 11711
+    """Every random choice follows from it."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute; auto is the first of cuda, mps and cpu that is there."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the encoder's arithmetic."""
+
+
+class Stage(Frozen):
+    """A part of a run with its own tasks and its own way to train them."""
+
     tasks: Annotated[dict[str, Task], Field(min_length=1)]
-    """The tasks, by name."""
+    """The tasks, by name. In a stage also a list of names, of tasks at the top."""
     schedule: Choice = Choice(name="together")
     """Which task the next step trains."""
     epochs: Positive | None = None
@@ -329,9 +269,8 @@ class Recipe(Frozen):
     """At most this many training rows of each task, drawn by the seed. Null: all."""
     dev_rows: Positive | None = None
     """At most this many rows of dev, and of test, of each task, drawn by the seed. Null: all."""
-    bad_rows: Literal["stop", "skip"] = "stop"
-    """What to do about rows that cannot be used: stop and list them, or leave them out and write them to
-    `bad-rows.jsonl` in the run."""
+    train_encoder: bool = True
+    """Whether the encoder learns, or only the heads."""
     optimizer: Choice = Choice(name="adamw")
     """What updates the weights."""
     lr: Annotated[float, Field(gt=0)] = 5e-5
@@ -339,7 +278,7 @@ class Recipe(Frozen):
     head_lr: Annotated[float, Field(gt=0)] | None = None
     """The learning rate of the heads and the shared layer. Null: lr."""
     lr_schedule: Choice = Choice(name="linear")
-    """How the learning rate goes over the run."""
+    """How the learning rate goes over the run, or over the stage."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Pulls weights to 0; biases and layer norms are left alone."""
     clip: Annotated[float, Field(gt=0)] | None = 1.0
@@ -352,27 +291,58 @@ class Recipe(Frozen):
     evaluate_every: Interval = "epoch"
     """When dev is scored: every epoch, or every so many steps and at the end of each epoch."""
     early_stopping: Positive | None = None
-    """Evaluations without a better score before the run stops. Null: it never does."""
+    """Evaluations without a better score before the run, or the stage, stops. Null: it never does."""
     best_by: str = "mean"
     """What chooses the best model: the mean over the tasks, or one task by name."""
     checkpoint_every: Interval = "epoch"
     """When a run can be gone on with: every epoch, or every so many steps."""
-    seed: int = 11711
-    """Every random choice follows from it."""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where to compute; auto is the first of cuda, mps and cpu that is there."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the encoder's arithmetic."""
+
+
+class Recipe(Stage, WholeRun):
+    """Everything about a run. Where there are stages, the keys of a stage that stand at the top are the last one's."""
+
+    stages: tuple[Stage, ...] = ()
+    """Parts of the run, one after the other, each with its own keys of a stage; those at the top are their defaults."""
 
     def __eq__(self, other: object) -> bool:
         """Recipes that say the same are equal, wherever they were written."""
         return isinstance(other, Recipe) and self.model_dump() == other.model_dump()
 
-    _origins: dict[tuple[str | int, ...], str] = PrivateAttr(default_factory=dict)  # key → file:line
+    @model_serializer(mode="wrap")
+    def gather(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Every key once: a stage's own stand in the stages, where there are some."""
+        keys: dict[str, Any] = handler(self)
+        left_out = Stage.model_fields.keys() if self.stages else {"stages"}
+        return {key: value for key, value in keys.items() if key not in left_out}
+
+    _origins: dict[KeyPath, str] = PrivateAttr(default_factory=dict)  # key → file:line
+    _written: tuple[dict[KeyPath, KeyPath], ...] = PrivateAttr(default=())  # of each stage: key → where it stands
 
     def where(self, *path: str) -> str:
         """The start of a message about a key: where it was written, and its name."""
-        for end in range(len(path), -1, -1):
-            if path[:end] in self._origins:
-                return f"{self._origins[path[:end]]}: {'.'.join(path)}: "
-        return f"{'.'.join(path)}: "
+        written = path_as_written(path, self._written[-1] if self._written else {})
+        for end in range(len(written), -1, -1):
+            if written[:end] in self._origins:
+                return f"{self._origins[written[:end]]}: {dotted(written)}"
+        return dotted(written)
+
+    def stage_recipes(self) -> "tuple[Recipe, ...]":
+        """Each stage as a recipe of its own; a run without stages is one."""
+        return tuple(self.stage_recipe(number) for number in range(len(self.stages))) or (self,)
+
+    def stage_recipe(self, number: int) -> "Recipe":
+        """One stage with the keys of the whole run."""
+        recipe = self.model_copy(update={**dict(self.stages[number]), "stages": ()})
+        recipe._written = self._written[number : number + 1]
+        return recipe
+
+    @staticmethod
+    def of_stages(recipes: "Sequence[Recipe]") -> "Recipe":
+        """The recipe whose stages these are; a run of one stage needs none."""
+        if len(recipes) == 1:
+            return recipes[0]
+        keys = Stage.model_fields
+        stages = tuple(Stage.model_construct(**{key: getattr(recipe, key) for key in keys}) for recipe in recipes)
+        joined = recipes[-1].model_copy(update={"stages": stages})
+        joined._written = tuple(written for recipe in recipes for written in recipe._written)
+        return joined

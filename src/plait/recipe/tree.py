@@ -12,7 +12,17 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from plait.errors import RecipeError, did_you_mean
 
-__all__ = ["KeyPath", "Origin", "Tree", "load_tree", "plain", "set_keys", "use_profile"]
+__all__ = [
+    "KeyPath",
+    "Origin",
+    "Tree",
+    "dotted",
+    "load_tree",
+    "path_as_written",
+    "plain",
+    "set_keys",
+    "use_profile",
+]
 
 KeyPath = tuple[str | int, ...]
 
@@ -35,13 +45,39 @@ class Tree:
 
     values: dict[str, Any]
     origins: dict[KeyPath, Origin] = field(default_factory=dict)
+    written: dict[KeyPath, KeyPath] = field(default_factory=dict)  # of a stage: the paths of its values in the recipe
+
+    def as_written(self, path: KeyPath) -> KeyPath:
+        """The path that the recipe has for a value."""
+        return path_as_written(path, self.written)
 
     def origin(self, path: KeyPath) -> Origin:
         """Where the value at a path was written, or the nearest value above it."""
-        for end in range(len(path), -1, -1):
-            if path[:end] in self.origins:
-                return self.origins[path[:end]]
+        return self.origin_of(self.as_written(path))
+
+    def origin_of(self, written: KeyPath) -> Origin:
+        """The same by the path that the recipe has."""
+        for end in range(len(written), -1, -1):
+            if written[:end] in self.origins:
+                return self.origins[written[:end]]
         return Origin(None, 0, "recipe")
+
+    def where(self, path: KeyPath) -> str:
+        """The start of a message about a value: where it was written, and its path."""
+        return f"{self.origin(path)}: {dotted(self.as_written(path))}"
+
+
+def path_as_written(path: KeyPath, written: Mapping[KeyPath, KeyPath]) -> KeyPath:
+    """A path with its longest known beginning replaced by the one in the recipe."""
+    for end in range(len(path), -1, -1):
+        if path[:end] in written:
+            return (*written[path[:end]], *path[end:])
+    return path
+
+
+def dotted(path: KeyPath) -> str:
+    """tasks.similarity.loss: as the start of a message."""
+    return ".".join(map(str, path)) + ": " if path else ""
 
 
 def load_tree(path: Path, profile: str | None = None, behind: tuple[Path, ...] = ()) -> Tree:
@@ -104,25 +140,49 @@ def set_keys(tree: Tree, assignments: Sequence[str]) -> Tree:
             value = plain(YAML(typ="rt").load(text)) if text.strip() else None
         except YAMLError as error:
             raise RecipeError(f"{origin}: the value is not YAML: {told(error)}") from None
-        path = tuple(name.strip().split("."))
-        tasks = tree.values.get("tasks")
-        if path[0] == "tasks" and len(path) > 2 and isinstance(tasks, Mapping) and path[1] not in tasks:
-            raise RecipeError(f"{origin}: no task {path[1]!r}; {did_you_mean(path[1], tasks)}")
+        path = known_path(tree.values, name.strip().split("."), origin)
         origins = {old: where for old, where in tree.origins.items() if old[: len(path)] != path}
         new: dict[KeyPath, Origin] = {path[:end]: origin for end in range(1, len(path)) if path[:end] not in origins}
         tree = Tree(put(tree.values, path, value, origin), {**origins, **new, path: origin})
     return tree
 
 
-def put(values: Mapping[str, Any], path: Sequence[str], value: object, origin: Origin) -> dict[str, Any]:
-    """A copy of nested mappings with one value replaced; `head: linear` opens where a path goes below it."""
+def known_path(values: Mapping[str, Any], parts: Sequence[str], origin: Origin) -> KeyPath:
+    """The path that the command line means; a stage or a task that it goes through must be there."""
+    if parts[0] == "stages" and len(parts) > 1:
+        number = stage_number(values.get("stages"), parts[1], origin)
+        own = values["stages"][number].get("tasks")
+        if parts[2:3] == ["tasks"] and len(parts) > 4 and not (isinstance(own, Mapping) and parts[3] in own):
+            hint = f"set tasks.{parts[3]} at the top"
+            raise RecipeError(f"{origin}: stages.{number} has no task {parts[3]!r} of its own; {hint}")
+        return ("stages", number, *parts[2:])
+    tasks = values.get("tasks")
+    if parts[0] == "tasks" and len(parts) > 2 and isinstance(tasks, Mapping) and parts[1] not in tasks:
+        raise RecipeError(f"{origin}: no task {parts[1]!r}; {did_you_mean(parts[1], tasks)}")
+    return tuple(parts)
+
+
+def stage_number(stages: object, text: str, origin: Origin) -> int:
+    """The place of a stage that the command line names."""
+    there = stages if isinstance(stages, list) else []
+    if not text.isdecimal() or int(text) >= len(there) or not isinstance(there[int(text)], Mapping):
+        counted = f"there are {len(there)}, counted from 0" if there else "the recipe has none"
+        raise RecipeError(f"{origin}: no stage {text!r}; {counted}")
+    return int(text)
+
+
+def put(values: Any, path: KeyPath, value: object, origin: Origin) -> Any:
+    """A copy of nested values with one of them replaced; `head: linear` opens where a path goes below it."""
     key, rest = path[0], path[1:]
+    if isinstance(values, list):
+        inner = put(values[int(key)], rest, value, origin) if rest else value
+        return [inner if index == key else item for index, item in enumerate(values)]
     if not rest:
         return {**values, key: value}
     inner = values.get(key, {})
     if isinstance(inner, str):
         inner = {"name": inner} if key != "label" else {"column": inner}
-    if not isinstance(inner, Mapping):
+    if not isinstance(inner, Mapping) and not isinstance(rest[0], int):
         raise RecipeError(f"{origin}: {key!r} holds {inner!r} and has no keys below it")
     return {**values, key: put(inner, rest, value, origin)}
 

@@ -4,13 +4,19 @@ from collections.abc import Collection
 
 from plait.recipe.schema import Recipe
 
-__all__ = ["ALONE", "with_tasks"]
+__all__ = ["ALONE", "alone_recipe", "with_tasks"]
 
 ALONE = "alone"  # the baseline, and the folder of the runs
 
 
+def alone_recipe(recipe: Recipe, task: str) -> Recipe:
+    """The recipe with one task of its last stage; the stages before it are as they were."""
+    *before, last = recipe.stage_recipes()
+    return Recipe.of_stages([*before, with_tasks(last, [task])])
+
+
 def with_tasks(recipe: Recipe, tasks: Collection[str]) -> Recipe:
-    """The recipe with some of its tasks; what its schedule says of the others falls away."""
+    """A stage with some of its tasks; what its schedule says of the others falls away."""
     options = dict(recipe.schedule.options)
     if options.get("order"):
         options["order"] = tuple(name for name in options["order"] if name in tasks)
@@ -23,6 +29,5 @@ def with_tasks(recipe: Recipe, tasks: Collection[str]) -> Recipe:
             "tasks": {name: task for name, task in recipe.tasks.items() if name in tasks},
             "schedule": recipe.schedule.model_copy(update={"options": options}),
             "best_by": recipe.best_by if recipe.best_by in tasks else "mean",
-            "freeze": tuple(name for name in recipe.freeze if name in tasks),
         }
     )

@@ -71,11 +71,9 @@ def set_apart(model: Model) -> Iterator[None]:
 
 def pass_on(model: Model, objective: Objective, batch: Batch, encoded: Encoded) -> Pass:
     """What the losses look at, from an encoded batch: the head works only where one of them looks at its outputs."""
-    spec = model.tasks.get(batch.task)
-    if spec is None:
-        return Pass(None, encoded.views)
-    head_views = [encoded.views[view] for view in spec.views]
-    outputs_BC = model.outputs(batch.task, head_views) if objective.takes("predictions") else None
-    projected = model.project(batch.task, encoded.views) if objective.projects else {}
-    tokens = model.tokens(encoded, batch.views[spec.views[0]]) if objective.takes("tokens") else None
-    return Pass(outputs_BC, encoded.views, projected, tokens)
+    views, outputs_BC = encoded.views, None
+    if objective.predicts:
+        outputs_BC = model.outputs(batch.task, [views[view] for view in model.tasks[batch.task].views])
+    projected = model.project(batch.task, views) if objective.projects else {}
+    seen = objective.token_view
+    return Pass(outputs_BC, views, projected, model.tokens(encoded, batch.views[seen]) if seen else None)

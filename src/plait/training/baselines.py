@@ -3,23 +3,28 @@
 n examples, D width.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from plait.data.batch import views_of
-from plait.errors import RecipeError
+from plait.errors import NotFiniteError, RecipeError
 from plait.evaluation.evaluate import score_task
 from plait.evaluation.metrics import METRICS
 from plait.model.apply import embed_views
 from plait.model.decode import Decoded, decode
+from plait.model.files import whole_file
 from plait.model.model import Model
+from plait.model.save import write_json
 from plait.model.watch import Watcher
 from plait.training.alone import with_tasks
 from plait.training.grow import score_kept
+from plait.training.run import Run
 from plait.training.settle import Settled
 from plait.training.task_data import TaskData
 from plait.training.trainer import Trainer, model_for
@@ -31,6 +36,7 @@ __all__ = [
     "FROZEN_TIMES",
     "MAJORITY",
     "ZERO_SHOT",
+    "find_baselines",
     "frozen_model",
     "measure_baselines",
     "measure_before",
@@ -44,6 +50,24 @@ THRESHOLD_ROWS = 2000  # training rows that place the zero-shot threshold
 
 Table = dict[str, dict[str, float]]  # baseline → task → the task's metric
 Views = Mapping[str, Tensor]  # view → embeddings (n, D)
+
+
+def find_baselines(run: Run, settled: Settled, watcher: Watcher) -> dict[str, Any]:
+    """The baselines of a run's last stage, measured once; a model that grows is always compared with itself before."""
+    wanted = run.begun()["baselines"]
+    if not wanted and not settled.start:
+        return {}
+    if not run.baselines.is_file():
+        try:
+            measured = measure_baselines(settled, watcher) if wanted else {}
+        except NotFiniteError as error:
+            raise NotFiniteError("while training heads on the frozen encoder:", *error.mistakes) from None
+        if before := measure_before(settled):
+            measured["dev"] = {**measured.get("dev", {}), BEFORE: before}
+        with whole_file(run.baselines) as aside:
+            write_json(aside, measured)
+    found: dict[str, Any] = json.loads(run.baselines.read_text(encoding="utf-8"))
+    return found
 
 
 def measure_baselines(settled: Settled, watcher: Watcher) -> dict[str, Table]:
@@ -62,7 +86,8 @@ def measure_before(settled: Settled) -> dict[str, float]:
         for name, task in settled.tasks.items()
         if name in settled.start.tasks and "dev" in task.splits
     }
-    return {name: scores.value for name, scores in {**score_kept(model, settled.start), **own}.items()}
+    kept = {name: task for name, task in settled.kept.items() if name in settled.start.tasks}
+    return {name: scores.value for name, scores in {**score_kept(model, kept), **own}.items()}
 
 
 def frozen_model(settled: Settled, watcher: Watcher) -> tuple[Model, dict[str, dict[str, Views]]]:

@@ -2,9 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -17,7 +19,7 @@ from plait.model.save import write_json
 from plait.training.keep import Standing
 from plait.training.optimizer import load_state, state_tensors
 
-__all__ = ["Position", "load_checkpoint", "newest_checkpoint", "save_checkpoint"]
+__all__ = ["Position", "load_checkpoint", "newest_checkpoint", "read_position", "save_checkpoint"]
 
 
 @dataclass
@@ -34,6 +36,18 @@ class Position:
     stopped_early: bool = False
     seconds: float = 0.0  # spent so far
     kept: list[Standing] = field(default_factory=list)  # models that are kept, best first
+    began: int = 0  # steps done before this stage
+    finished: list[dict[str, Any]] = field(default_factory=list)  # what is to be told of the stages before this one
+
+    @property
+    def step_in_stage(self) -> int:
+        """Steps done of this stage."""
+        return self.step - self.began
+
+    def next_stage(self, facts: dict[str, Any]) -> "Position":
+        """The beginning of the next stage; `facts` are to be told of this one."""
+        finished = [*self.finished, facts]
+        return Position(self.stage + 1, step=self.step, seconds=self.seconds, began=self.step, finished=finished)
 
 
 Learning = Mapping[str, nn.Module]  # what learns, by the start of its weights' names: "" or a path that ends with /
@@ -61,6 +75,14 @@ def newest_checkpoint(folder: Path) -> Path | None:
     return max(folder.glob("step-*"), default=None)
 
 
+def read_position(place: Path) -> Position:
+    """How far the run of a checkpoint has come."""
+    with damage_told(place):
+        position = json.loads((place / "position.json").read_text(encoding="utf-8"))
+        kept = [Standing(**standing) for standing in position.pop("kept", ())]
+        return Position(**position, kept=kept)
+
+
 def all_parameters(learning: Learning) -> dict[str, nn.Parameter]:
     """Every weight that may learn, by name."""
     return {
@@ -70,15 +92,20 @@ def all_parameters(learning: Learning) -> dict[str, nn.Parameter]:
 
 def load_checkpoint(place: Path, learning: Learning, optimizer: torch.optim.Optimizer) -> Position:
     """Put everything back as it was."""
-    try:
+    with damage_told(place):
         tensors = load_file(place / "weights.safetensors")
         for prefix, module in learning.items():
             own = {name: tensor for name, tensor in tensors.items() if name[: name.rfind("/") + 1] == prefix}
             module.load_state_dict({name.removeprefix(prefix): tensor for name, tensor in own.items()})
         load_state(all_parameters(learning), optimizer, load_file(place / "optimizer.safetensors"))
-        position = json.loads((place / "position.json").read_text(encoding="utf-8"))
-        kept = [Standing(**standing) for standing in position.pop("kept", ())]
-        return Position(**position, kept=kept)
+    return read_position(place)
+
+
+@contextmanager
+def damage_told(place: Path) -> Iterator[None]:
+    """Whatever cannot be read of a checkpoint is told in one sentence."""
+    try:
+        yield
     except (OSError, ValueError, TypeError, AttributeError, KeyError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RunError(f"{place}: is damaged ({reason}); delete it to begin the run again") from None

@@ -1,5 +1,6 @@
 """A run that starts from a trained plait model: its heads are kept, its tasks are scored before and after."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ __all__ = ["Kept", "Start", "find_start", "keep_settings", "score_kept"]
 
 @dataclass(frozen=True)
 class Kept:
-    """A task of the model that the recipe does not train."""
+    """A task of the model that the recipe, or a stage of it, does not train."""
 
     spec: TaskSpec
     dev: Examples | None  # None: its dev data is not where it was
@@ -65,9 +66,9 @@ def keep(spec: TaskSpec, origin: TaskOrigin | None, data: Path | None) -> Kept:
         return Kept(spec, None, why, origin)
 
 
-def score_kept(model: Model, start: Start) -> dict[str, Scores]:
-    """The dev scores of the tasks that a run keeps and does not train."""
-    return {name: score_task(model, name, task.dev) for name, task in start.kept.items() if task.dev}
+def score_kept(model: Model, kept: Mapping[str, Kept]) -> dict[str, Scores]:
+    """The dev scores of the tasks that a stage keeps and does not train."""
+    return {name: score_task(model, name, task.dev) for name, task in kept.items() if task.dev}
 
 
 def keep_settings(recipe: Recipe, start: Start | None) -> Recipe:

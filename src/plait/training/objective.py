@@ -70,9 +70,15 @@ class Objective:
         chunks = [part.choice.chunk or CHUNK for part in self.parts if part.choice.cached]
         return min(chunks, default=None)
 
-    def takes(self, what: str) -> bool:
-        """Whether one of the losses looks at predictions, or at tokens."""
-        return any(part.loss.takes == what for part in self.parts)
+    @property
+    def predicts(self) -> bool:
+        """Whether one of the losses looks at what the head predicts."""
+        return any(part.loss.takes == "predictions" for part in self.parts)
+
+    @property
+    def token_view(self) -> str | None:
+        """The view whose tokens a loss looks at, if one does."""
+        return next((part.views[0] for part in self.parts if part.loss.takes == "tokens"), None)
 
     @property
     def views(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import resource
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,11 @@ from plait.data.splits import SPLITS
 from plait.data.tokenize import TokenTable
 from plait.schedules import Plan
 from plait.training.baselines import FROZEN_TIMES
+from plait.training.settle import SettledRun
 from plait.training.task_data import TaskData
-from plait.training.trainer import Trainer
+from plait.training.trainer import Trainer, begin_model
 
-__all__ = ["TaskFacts", "Trial", "task_facts", "try_steps"]
+__all__ = ["TRIED", "StageFacts", "TaskFacts", "Trial", "run_facts", "task_facts", "try_steps", "whole_trial"]
 
 TRIED = 3  # steps of a trial
 INFERENCE = 0.35  # of the time that training takes for the same tokens
@@ -38,7 +40,7 @@ class TaskFacts:
     limit: int
     steps_per_epoch: float
     samples_per_epoch: float
-    seen: float  # times that each row is seen in the whole run
+    seen: float  # times that each row is seen in the whole stage
     head: str
     loss: str
 
@@ -49,7 +51,46 @@ class Trial:
 
     peak_memory: int  # bytes
     seconds_per_step: float
-    seconds: float  # of the whole run, evaluation and baselines included
+    seconds: float  # of the whole stage or run, evaluation and baselines included
+
+
+@dataclass(frozen=True)
+class StageFacts:
+    """What would be trained in one stage of a run."""
+
+    tasks: list[TaskFacts]
+    steps: int
+    epochs: int
+    schedule: str
+    trial: Trial | None
+
+
+def run_facts(settled: SettledRun, *, trial: bool) -> list[StageFacts]:
+    """The facts of every stage, with a trial of each if one is wanted."""
+    model = begin_model(settled)
+    return [
+        stage_facts(Trainer(stage, model), trial=trial, baselines=stage is settled.last) for stage in settled.stages
+    ]
+
+
+def stage_facts(trainer: Trainer, *, trial: bool, baselines: bool) -> StageFacts:
+    """The facts of one stage."""
+    return StageFacts(
+        task_facts(trainer),
+        trainer.steps,
+        len(trainer.plan.epochs),
+        trainer.recipe.schedule.name,
+        try_steps(trainer, baselines=baselines) if trial else None,
+    )
+
+
+def whole_trial(stages: Sequence[StageFacts]) -> Trial | None:
+    """What the whole run would cost."""
+    tried = [(stage.steps, stage.trial) for stage in stages if stage.trial]
+    if not tried:
+        return None
+    per_step = sum(steps * trial.seconds_per_step for steps, trial in tried) / sum(steps for steps, _ in tried)
+    return Trial(max(trial.peak_memory for _, trial in tried), per_step, sum(trial.seconds for _, trial in tried))
 
 
 def task_facts(trainer: Trainer) -> list[TaskFacts]:

@@ -20,7 +20,7 @@ from plait.model.about import portable
 from plait.model.files import whole_file
 from plait.model.save import write_json
 from plait.recipe.read import write_recipe
-from plait.training.settle import Settled
+from plait.training.settle import Prints, SettledRun
 
 __all__ = ["Run", "differences"]
 
@@ -57,37 +57,45 @@ class Run:
 
     def keep_tables(self, recipe: object) -> Any:
         """A recipe whose tables in memory are files of the run, where resuming finds them."""
-        if not isinstance(recipe, Mapping) or not isinstance(recipe.get("tasks"), Mapping):
+        if not isinstance(recipe, Mapping):
             return recipe
+        kept = self.keep_block(recipe, "", "")
+        if isinstance(stages := recipe.get("stages"), list | tuple):
+            blocks = [self.keep_block(block, f"stages.{n}.", f"{n + 1}.") for n, block in enumerate(stages)]
+            kept = {**kept, "stages": blocks}
+        return kept
+
+    def keep_block(self, block: Any, path: str, prefix: str) -> Any:
+        """The same for the tasks of a recipe or of a stage; `prefix` tells their files from those of others."""
+        if not isinstance(block, Mapping) or not isinstance(block.get("tasks"), Mapping):
+            return block
         tasks = {}
-        for name, task in recipe["tasks"].items():
-            tables = {
-                split: task[split]
-                for split in SPLITS
-                if isinstance(task, Mapping) and split in task and is_table(task[split])
-            }
-            for split in SPLITS:
-                if isinstance(task, Mapping) and split not in tables:
-                    check_sources(task.get(split), f"tasks.{name}.{split}")
-            for split, table in tables.items():
-                path = self.given / f"{name}-{split}.jsonl"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_table(table, path, f"tasks.{name}.{split}")
-                tables[split] = str(path.resolve())
+        for name, task in block["tasks"].items():
+            given = {split: task[split] for split in SPLITS if split in task} if isinstance(task, Mapping) else {}
+            tables = {}
+            for split, value in given.items():
+                what = f"{path}tasks.{name}.{split}"
+                if not is_table(value):
+                    check_sources(value, what)
+                    continue
+                file = self.given / f"{prefix}{name}-{split}.jsonl"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_table(value, file, what)
+                tables[split] = str(file.resolve())
             tasks[name] = {**task, **tables} if tables else task
-        return {**recipe, "tasks": tasks}
+        return {**block, "tasks": tasks}
 
     def is_finished(self) -> bool:
         """Whether there is nothing left to do."""
         return self.result.is_file() and (self.alone.is_file() or not self.begun().get("single_task"))
 
-    def create(self, settled: Settled, *, baselines: bool, single_task: bool = False, keep: int = 0) -> None:
+    def create(self, settled: SettledRun, *, baselines: bool, single_task: bool = False, keep: int = 0) -> None:
         """Write down how the run begins; run.json comes last and makes it one. The caller holds the lock."""
         self.check_free()
         write_recipe(settled.recipe, self.recipe)
-        if settled.bad:
+        if bad := settled.data.bad:
             with whole_file(self.bad_rows) as aside, aside.open("w", encoding="utf-8") as file:
-                for task, rows in settled.bad.items():
+                for task, rows in bad.items():
                     file.writelines(json.dumps({"task": task, **asdict(row)}) + "\n" for row in rows)
         with whole_file(self.facts) as aside:
             write_json(
@@ -101,8 +109,8 @@ class Run:
                     "keep": keep,
                     "recipe": settled.recipe.model_dump(mode="json"),
                     "encoder": settled.encoder,
-                    "data": settled.fingerprints,
-                    "kept": settled.kept(folders=True),
+                    "data": all_prints(settled),
+                    "kept": settled.kept_origins(folders=True),
                 },
             )
 
@@ -118,7 +126,7 @@ class Run:
             raise RunError(f"{self.facts}: is damaged; this run cannot go on, start a new one")
         return facts
 
-    def check_same(self, settled: Settled) -> None:
+    def check_same(self, settled: SettledRun) -> None:
         """Refuse to go on with another recipe or other data, and show the difference."""
         begun = self.begun()
         now = portable(settled.recipe.model_dump(mode="json"))  # files may have moved, their sha256 may not change
@@ -127,7 +135,7 @@ class Run:
             for what, before, after in (
                 ("recipe", portable(begun["recipe"]), now),
                 ("encoder", begun["encoder"], settled.encoder),
-                ("data", begun["data"], settled.fingerprints),
+                ("data", begun["data"], all_prints(settled)),
             )
             for line in differences(before, after)
         ]
@@ -168,6 +176,12 @@ class Run:
         """The lines of metrics.jsonl of one kind."""
         with self.metrics.open(encoding="utf-8") as file:
             yield from (record for line in file if (record := json.loads(line))["kind"] == kind)
+
+
+def all_prints(settled: SettledRun) -> Prints | dict[str, list[Prints]]:
+    """The fingerprints of all data, stage by stage where there are several."""
+    prints = [stage.fingerprints for stage in settled.stages]
+    return {"stages": prints} if len(prints) > 1 else prints[0]
 
 
 def check_sources(given: object, what: str) -> None:

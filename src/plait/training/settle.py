@@ -1,6 +1,7 @@
 """A recipe and its files → a complete recipe, the tasks of the model, and their examples; every mistake at once."""
 
 import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,28 +18,45 @@ from plait.model.files import sha256_of
 from plait.model.load import encoder_prints, pick_device
 from plait.model.tasks import TaskSpec
 from plait.recipe.schema import Recipe
+from plait.recipe.stages import told_once
 from plait.training.checks import check_combine, check_lengths
-from plait.training.grow import Start, find_start, keep_settings
+from plait.training.grow import Kept, Start, find_start, keep_settings
 from plait.training.task_data import TaskData, settle_task
 
-__all__ = ["Settled", "is_taken", "settle", "settle_recipe"]
+__all__ = ["Prints", "Settled", "SettledRun", "is_taken", "settle", "settle_recipe", "settle_run"]
+
+
+Prints = dict[str, dict[str, list[dict[str, str | int]]]]  # task → split → files
 
 
 @dataclass(frozen=True)
 class Settled:
-    """A complete recipe and everything it needs but the weights."""
+    """One stage of a run: a complete recipe without stages, and everything it needs but the weights."""
 
     recipe: Recipe
     tasks: dict[str, TaskData]
-    fingerprints: dict[str, dict[str, list[dict[str, str | int]]]]  # task → split → files
-    encoder: dict[str, str] = field(default_factory=dict)  # file of its checkpoint → sha256
+    fingerprints: Prints
     start: Start | None = None  # the plait model that the run grows from
+    stage: int = 0
+    run_specs: dict[str, TaskSpec] = field(default_factory=dict)  # the tasks of all stages, in their order
+    earlier: dict[str, Kept] = field(default_factory=dict)  # tasks that stages before this one train, and it does not
 
     @property
     def specs(self) -> dict[str, TaskSpec]:
         """The tasks as the model knows them: those kept from the model that it grows from, then those of the run."""
-        kept = {name: task.spec for name, task in self.start.kept.items()} if self.start else {}
-        return {**kept, **{name: task.spec for name, task in self.tasks.items() if task.spec.head}}
+        own = {**self.run_specs, **self.own_specs}
+        kept = self.start.kept if self.start else {}
+        return {**{name: task.spec for name, task in kept.items() if name not in own}, **own}
+
+    @property
+    def own_specs(self) -> dict[str, TaskSpec]:
+        """The tasks that this stage trains a head of."""
+        return {name: task.spec for name, task in self.tasks.items() if task.spec.head}
+
+    @property
+    def kept(self) -> dict[str, Kept]:
+        """The tasks that the model has learned before this stage, and that this stage does not train."""
+        return {**(self.start.kept if self.start else {}), **self.earlier}
 
     @property
     def bad(self) -> dict[str, list[BadRow]]:
@@ -54,11 +72,6 @@ class Settled:
         ]
         return lonely + self.overlaps().sentences()
 
-    def kept(self, *, folders: bool) -> dict[str, Any]:
-        """Where the data of the tasks came from that the run keeps and does not train."""
-        kept = self.start.kept if self.start else {}
-        return {name: task.origin.to_json(folders=folders) for name, task in kept.items() if task.origin}
-
     def overlaps(self) -> Overlaps:
         """Texts that stand in train and dev, with two labels, or in two tasks."""
         return count_overlaps(
@@ -67,11 +80,101 @@ class Settled:
         )
 
 
-def settle_recipe(recipe: Recipe, data: Path | None = None) -> Settled:
-    """Find the encoder, read the data of every task, and decide what the recipe left open; every mistake at once.
+@dataclass(frozen=True)
+class SettledRun:
+    """The stages of a run, at least one, and the encoder that they begin with."""
+
+    stages: tuple[Settled, ...]
+    encoder: dict[str, str]  # file of its checkpoint → sha256
+
+    @property
+    def recipe(self) -> Recipe:
+        """The complete recipe."""
+        return Recipe.of_stages([stage.recipe for stage in self.stages])
+
+    @property
+    def last(self) -> Settled:
+        """The stage whose best model is the run's."""
+        return self.stages[-1]
+
+    @property
+    def data(self) -> Settled:
+        """All stages as one, to look at the data; a task that a later stage trains on other data names its stage."""
+        tasks: dict[str, TaskData] = {}
+        seen: Prints = {}
+        for stage in self.stages:
+            for name, task in stage.tasks.items():
+                other = seen.setdefault(name, stage.fingerprints[name]) != stage.fingerprints[name]
+                tasks[f"{name} (stage {stage.stage + 1})" if other else name] = task
+        return replace(self.last, tasks=tasks)
+
+    @property
+    def fingerprints(self) -> Prints:
+        """The data of each task as the last stage that trains it has it, and all that it was trained on before."""
+        found: Prints = {}
+        for stage in self.stages:
+            for name, splits in stage.fingerprints.items():
+                before = [file for file in found.get(name, {}).get("train", []) if file not in splits["train"]]
+                found[name] = {**splits, "train": [*splits["train"], *before]}
+        return found
+
+    def kept_origins(self, *, folders: bool) -> dict[str, Any]:
+        """Where the data of the tasks came from that the run keeps from another model and does not train."""
+        kept = self.last.start.kept if self.last.start else {}
+        return {
+            name: task.origin.to_json(folders=folders)
+            for name, task in kept.items()
+            if task.origin and name not in self.fingerprints
+        }
+
+
+def settle_run(recipe: Recipe, data: Path | None = None) -> SettledRun:
+    """Settle every stage of a recipe; every mistake at once.
 
     `data` is where the data of tasks may lie that a model had before.
     """
+    stages: list[Settled] = []
+    mistakes: list[Sequence[str]] = []
+    known: dict[str, TaskSpec] = {}
+    for number, part in enumerate(recipe.stage_recipes()):
+        try:
+            settled = settle_recipe(part, data, known)
+        except RecipeError as error:
+            mistakes.append(error.mistakes)
+        else:
+            mistakes.append(())
+            stages.append(replace(settled, stage=number))
+            known |= settled.own_specs
+    if any(mistakes):
+        raise RecipeError(*told_once(mistakes))
+    start = stages[0].start
+    checkpoint = start.folder if start else find_checkpoint(recipe.encoder)
+    return SettledRun(tuple(beside_each_other(stages)), encoder_prints(checkpoint))
+
+
+def beside_each_other(stages: Sequence[Settled]) -> Iterator[Settled]:
+    """Each stage with the tasks of the others, whose heads are in the same model."""
+    first: dict[str, TaskSpec] = {}
+    for stage in stages:
+        first |= {name: spec for name, spec in stage.own_specs.items() if name not in first}
+    before: dict[str, TaskData] = {}
+    for stage in stages:
+        known = {name: task.spec for name, task in before.items()}
+        others = {
+            name: Kept(task.spec, task.splits.get("dev"), "it was trained without dev data", None)
+            for name, task in before.items()
+            if name not in stage.tasks
+        }
+        yield replace(stage, run_specs={**first, **known}, earlier=others)
+        before |= {name: stage.tasks[name] for name in stage.own_specs}
+
+
+def settle_recipe(recipe: Recipe, data: Path | None = None, known: Mapping[str, TaskSpec] | None = None) -> Settled:
+    """Find the encoder, read the data of every task, and decide what a recipe left open; every mistake at once.
+
+    It is a recipe without stages, or one of them; `known` are the tasks of the stages before it.
+    """
+    assert not recipe.stages, "each stage is settled by itself"
     mistakes: list[str] = []
     start: Start | None = None
     try:
@@ -90,26 +193,25 @@ def settle_recipe(recipe: Recipe, data: Path | None = None) -> Settled:
     except RequestError as error:
         mistakes += [recipe.where("device") + mistake for mistake in error.mistakes]
     try:
-        settled = settle(recipe, config.limit if not mistakes else 1, start)
+        settled = settle(recipe, config.limit if not mistakes else 1, start, known)
     except DataError as error:
         mistakes += error.mistakes
     if mistakes:
         raise RecipeError(*mistakes)
     normalise = config.normalise if recipe.normalise is None else recipe.normalise
-    return replace(
-        settled,
-        recipe=settled.recipe.model_copy(update={"normalise": normalise}),
-        encoder=encoder_prints(checkpoint),
-    )
+    return replace(settled, recipe=settled.recipe.model_copy(update={"normalise": normalise}))
 
 
-def settle(recipe: Recipe, limit: int, start: Start | None = None) -> Settled:
+def settle(
+    recipe: Recipe, limit: int, start: Start | None = None, known: Mapping[str, TaskSpec] | None = None
+) -> Settled:
     """Read the data of every task and decide what the recipe left open; `limit` is the encoder's, in tokens."""
     mistakes: list[str] = []
     tasks: dict[str, TaskData] = {}
+    had = {**(start.tasks if start else {}), **(known or {})}
     for name in recipe.tasks:
         try:
-            tasks[name] = settle_task(recipe, name, limit, start.tasks.get(name) if start else None)
+            tasks[name] = settle_task(recipe, name, limit, had.get(name))
         except PlaitError as error:
             mistakes += error.mistakes
     mistakes += [

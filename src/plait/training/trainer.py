@@ -1,4 +1,4 @@
-"""Everything that a run keeps in memory, built from a settled recipe."""
+"""Everything that a stage of a run keeps in memory, built from its settled recipe."""
 
 from functools import partial
 
@@ -20,14 +20,22 @@ from plait.schedules import LR_SCHEDULES, SCHEDULES, Plan, TaskRows
 from plait.training.objective import Objective, make_objective
 from plait.training.optimizer import make_optimizer, set_lr
 from plait.training.seeds import seeded
-from plait.training.settle import Settled
+from plait.training.settle import Settled, SettledRun
 from plait.training.step import measure_rows, shared_parameters, train_step
 
-__all__ = ["Trainer", "model_for"]
+__all__ = ["Trainer", "begin_model", "choose_weights", "model_for"]
+
+
+def begin_model(settled: SettledRun) -> Model:
+    """The model of a run before its first step; refuses a stage in which nothing would learn."""
+    model = model_for(settled.stages[0])
+    for stage in settled.stages:
+        choose_weights(model, stage)
+    return model
 
 
 def model_for(settled: Settled) -> Model:
-    """The model of a run before its first step; heads are drawn from the seed."""
+    """The model of a run before its first step, with the heads of all stages; new ones are drawn from the seed."""
     recipe = settled.recipe
     device = pick_device(recipe.device)
     with seeded(f"{recipe.seed}/heads", torch.device("cpu")):
@@ -42,27 +50,35 @@ def model_for(settled: Settled) -> Model:
         )
     if settled.start:
         load_heads(model, settled.start.folder, [name for name in settled.specs if name in settled.start.tasks])
-        for name in (*settled.start.kept, *recipe.freeze):
-            model.heads[name].requires_grad_(False)
-    model.encoder.requires_grad_(recipe.train_encoder)
-    if settled.start and model.shared_layer is not None:
-        model.shared_layer.requires_grad_(recipe.train_encoder)  # the kept heads stand behind it
     return model.to(device)
 
 
-class Trainer:
-    """Model, optimizer, plan and batches of one run."""
+def choose_weights(model: Model, settled: Settled) -> None:
+    """Let learn what a stage trains, and nothing else; refuses a stage in which nothing would learn."""
+    recipe = settled.recipe
+    model.tasks = settled.specs
+    model.zero_grad(set_to_none=True)
+    for name, head in model.heads.items():
+        head.requires_grad_(name in settled.tasks and name not in recipe.freeze)
+    model.encoder.requires_grad_(recipe.train_encoder)
+    if model.shared_layer is not None:  # the heads that a model had before stand behind it
+        model.shared_layer.requires_grad_(recipe.train_encoder or not settled.start)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise RecipeError(
+            f"{recipe.where('train_encoder')}the encoder is frozen and no head has weights: nothing to train"
+        )
 
-    def __init__(self, settled: Settled) -> None:
+
+class Trainer:
+    """Model, optimizer, plan and batches of one stage of a run."""
+
+    def __init__(self, settled: Settled, model: Model | None = None) -> None:
         recipe = settled.recipe
         self.recipe = recipe
         self.settled = settled
-        self.model = model_for(settled)
-        trained = sum(parameter.numel() for parameter in self.model.parameters() if parameter.requires_grad)
-        if not trained:
-            raise RecipeError(
-                f"{recipe.where('train_encoder')}the encoder is frozen and no head has weights: nothing to train"
-            )
+        self.seed = f"{recipe.seed}/{settled.stage}"
+        self.model = model or model_for(settled)
+        choose_weights(self.model, settled)
         self.objectives = {name: self.make_objective(name) for name in settled.tasks}
         self.optimizer = make_optimizer(
             self.model,
@@ -96,7 +112,7 @@ class Trainer:
             width=self.model.encoder.config.width,
             class_weights=task.class_weights,
             device=self.model.device,
-            seed=f"{recipe.seed}/0/{name}",
+            seed=f"{self.seed}/{name}",
             predictions_only=not recipe.train_encoder,
         )
 
@@ -146,7 +162,7 @@ class Trainer:
                 self.batches(planned),
                 combine=self.combine,
                 clip=recipe.clip,
-                seed=f"{recipe.seed}/0",
+                seed=self.seed,
                 step=number,
                 rows=self.rows if self.by_gram or (watched and self.combine) else None,
             )
@@ -162,7 +178,7 @@ class Trainer:
         assert self.rows is not None and self.watch is not None, "only a run that watches measures"
         planned = [(task, self.plan.batch_rows(task, number // self.watch)) for task in self.settled.tasks]
         parts = (self.model, self.encode, self.objectives, self.batches(planned), self.rows)
-        measure_rows(*parts, seed=f"{self.recipe.seed}/0", step=number)
+        measure_rows(*parts, seed=self.seed, step=number)
 
     def store_embeddings(self, watcher: Watcher) -> None:
         """With a frozen encoder, encode every training text once and for all."""
@@ -185,7 +201,7 @@ class Trainer:
 
 
 def plan_for(settled: Settled, tokens: dict[str, dict[str, TokenTable]]) -> Plan:
-    """Every step of the run; a run by steps plans as many epochs as it needs."""
+    """Every step of a stage; one by steps plans as many epochs as it needs."""
     recipe = settled.recipe
     rows = {
         name: TaskRows(
@@ -197,6 +213,6 @@ def plan_for(settled: Settled, tokens: dict[str, dict[str, TokenTable]]) -> Plan
     }
     schedule = partial(SCHEDULES[recipe.schedule.name], **recipe.schedule.options)
     if recipe.steps is None:
-        return Plan(rows, schedule, recipe.epochs or 1, recipe.seed)
-    one = Plan(rows, schedule, 1, recipe.seed).steps
-    return Plan(rows, schedule, -(-recipe.steps // one), recipe.seed)
+        return Plan(rows, schedule, recipe.epochs or 1, recipe.seed, settled.stage)
+    one = Plan(rows, schedule, 1, recipe.seed, settled.stage).steps
+    return Plan(rows, schedule, -(-recipe.steps // one), recipe.seed, settled.stage)

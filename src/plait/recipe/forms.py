@@ -1,0 +1,108 @@
+"""What a recipe may write in more than one way, brought into one form before the schema looks at it."""
+
+import math
+from collections.abc import Mapping
+
+__all__ = [
+    "as_class_weights",
+    "as_interval",
+    "as_label",
+    "as_losses",
+    "as_range",
+    "as_share",
+    "as_sources",
+    "as_tuple",
+    "as_where",
+    "as_word",
+    "as_words",
+    "class_word",
+    "sources_or_share",
+]
+
+
+def class_word(value: object) -> str:
+    """The word of a class as the data spells it: true, not True."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def as_word(value: object) -> object:
+    """A single class, even where YAML reads a number."""
+    return value if value is None else class_word(value)
+
+
+def as_tuple(value: object) -> object:
+    """One thing, or several in a list."""
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    return value if value is None else (value,)
+
+
+def as_range(value: object) -> object:
+    """The two ends of the scores."""
+    if value is None or (isinstance(value, list | tuple) and len(value) == 2):
+        return value and tuple(value)
+    raise ValueError("expected the two ends of the scores, such as [0, 5]")
+
+
+def as_label(value: object) -> object:
+    """A label given by its column alone."""
+    return {"column": value} if isinstance(value, str | list | tuple) else value
+
+
+def as_sources(value: object) -> object:
+    """A source, several in a list, or none."""
+    return () if value is None else as_tuple(value)
+
+
+def as_share(value: object) -> object:
+    """A part of the training data."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1:
+        return float(value)
+    raise ValueError(f"expected files, or a share of the training data between 0 and 1, found {value!r}")
+
+
+def as_where(value: object) -> object:
+    """Values of columns are words, even where YAML reads numbers."""
+    if isinstance(value, Mapping) and value:
+        return {str(column): class_word(wanted) for column, wanted in value.items()}
+    raise ValueError("expected columns and the value that each must have, such as {split: train}")
+
+
+def as_losses(value: object) -> object:
+    """A loss or several, but not none in a list."""
+    if value == []:
+        raise ValueError("expected a loss, or a list of losses, found an empty list")
+    return as_tuple(value)
+
+
+def as_words(value: object) -> object:
+    """Classes are words, even where YAML reads numbers: `[0, 1]` or `{0: awful, 1: fine}`."""
+    if isinstance(value, Mapping):
+        return {class_word(key): str(name) for key, name in value.items()}
+    if isinstance(value, list | tuple):
+        return {class_word(key): str(key) for key in value}
+    return value
+
+
+def as_interval(value: object) -> object:
+    """`epoch`, or a number of steps."""
+    if value == "epoch" or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        return value
+    raise ValueError("expected 'epoch' or a number of steps above 0")
+
+
+def as_class_weights(value: object) -> object:
+    """`balanced`, or a weight for each class, which may be spelled as a number."""
+    if isinstance(value, Mapping) and all(
+        isinstance(weight, int | float) and not isinstance(weight, bool) and 0 < weight < math.inf
+        for weight in value.values()
+    ):
+        return {class_word(key): weight for key, weight in value.items()}
+    if value is None or value == "balanced":
+        return value
+    raise ValueError("expected 'balanced' or a weight above 0 for each class")
+
+
+def sources_or_share(value: object) -> str:
+    """Which of the two a split is."""
+    return "share" if isinstance(value, int | float) else "sources"

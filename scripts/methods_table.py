@@ -4,8 +4,8 @@
     python scripts/methods_table.py --only h09-cosine      this one anew, then the table
     python scripts/methods_table.py --table                only the table
 
-What was measured is kept in .methods/, so a run that was stopped goes on with the next recipe; a recipe that has changed
-since is run anew. It fails if a loss does not go down.
+What was measured is kept in .methods/, so a run that was stopped goes on with the next recipe; a recipe that has
+changed since is run anew. It fails if a loss does not go down.
 """
 
 import argparse
@@ -34,6 +34,17 @@ STARTER = REPO / "src/plait/data/starter"
 BEGIN, END = "<!-- table of scores: written by make methods -->", "<!-- end of the table of scores -->"
 THREADS = 1  # another number of threads adds in another order
 RANDOM_ROBERTA = "e02-roberta"  # there are no RoBERTa weights at hand: a tiny random encoder takes their place
+
+HEAD = f"""
+Made by `make methods` with {THREADS} thread: each recipe of `tests/methods` as it stands, with the seed 11711. The encoder
+is `minilm`. The data are the starter data, 320 training and 80 dev rows a task (fewer training rows where several tasks
+are trained at once), and `nli.csv`, 60 premises with three hypotheses each.
+
+The loss is the mean over the first and over the last quarter of the steps, summed over the tasks; losses of different
+methods cannot be compared. The score is that of the best epoch on dev. With 80 dev rows the 95 % interval of an
+accuracy is about ±0.1: the table shows that each method learns, and not which is better. Rows with the same settings
+have the same figures. Seconds are of training and evaluation.
+""".strip()
 
 Scores = dict[str, tuple[str, float]]  # task → metric and its value
 
@@ -204,6 +215,7 @@ def changes_of(name: str) -> list[str]:
 def run_recipes(names: Sequence[str], *, anew: bool) -> None:
     """Measure the recipes one after the other, but not what was measured before."""
     STORE.mkdir(exist_ok=True)
+    (STORE / ".gitignore").write_text("*\n", encoding="utf-8")
     for number, name in enumerate(names, 1):
         if not anew and (known := stored(name)) is not None and known.fingerprint == fingerprint_of(name):
             continue
@@ -229,16 +241,7 @@ def stored(name: str) -> Measured | None:
 
 def table(found: Sequence[Measured]) -> str:
     """The table as Markdown, with what it was made from above it."""
-    head = (
-        f"Made by `make methods` on {THREADS} thread: each recipe of [tests/methods](../tests/methods) as it stands, with "
-        "the seed 11711 unless the row says otherwise.\nData: the starter data (320 training and 80 dev rows a task, 96 "
-        "training rows where three tasks are trained at once) and `nli.csv` (60 premises with three hypotheses each). "
-        "Encoder: `minilm`.\nThe loss is the mean over the first and over the last quarter of the steps, summed over the "
-        "tasks; losses of different methods cannot be compared. A score is that of the best epoch on dev; with 80 dev "
-        "rows the 95 % interval of an accuracy is about ±0.1, so the rows show that a method learns, and not which one "
-        "is better."
-    )
-    lines = ["| method | recipe | loss, first → last | on dev | seconds |", "|---|---|---|---|---|"]
+    lines = [HEAD, "", "| method | recipe | loss, first → last | on dev | seconds |", "|---|---|---|---|---|"]
     for one in found:
         what = one.about.rstrip(".")
         if one.name == RANDOM_ROBERTA:
@@ -247,7 +250,7 @@ def table(found: Sequence[Measured]) -> str:
         cells = [escape(what), f"`{one.name}`", f"{one.first:.3f} → {one.last:.3f}"]
         cells += ["; ".join(part for part in (scores or "–", escape(one.note)) if part), f"{one.seconds:.0f}"]
         lines.append(f"| {' | '.join(cells)} |")
-    return f"{head}\n\n" + "\n".join(lines)
+    return "\n".join(lines)
 
 
 def escape(text: str) -> str:
@@ -262,7 +265,7 @@ def write_table(found: Sequence[Measured]) -> None:
     _, end, after = rest.partition(END)
     if not mark or not end:
         raise SystemExit(f"{PAGE}: the marks of the table are not there: {BEGIN} and {END}")
-    PAGE.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n\n{table(found)}\n\n{END}{after}", encoding="utf-8")
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ LAYERS = 2
 
 @pytest.fixture(scope="session")
 def small_minilm(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first layers of minilm, and of its vocabulary what the recipes' data needs: the same tokens, fewer weights."""
+    """The first layers of minilm, and of its words those in the recipes' data: the same tokens, fewer weights."""
     from safetensors.torch import load_file, save_file
     from tokenizers import Tokenizer
 

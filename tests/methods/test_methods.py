@@ -21,6 +21,7 @@ HERE = REPO / "tests/methods"
 PAGE = REPO / "docs/methods.md"
 STARTER = REPO / "src/plait/data/starter"
 LIMIT = 256  # tokens of the encoder that the page's recipes name
+BLOCK = re.compile(r"^```yaml\n# ([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 IDS = [
     *(f"E{number}" for number in range(1, 7)),
@@ -77,7 +78,7 @@ def reduced(name: str, encoder: Path) -> list[str]:
     if "stages" in values:
         return changes
     scored = name in SCRIPT.AFTER
-    epochs = 2 if scored else 8 if len(values["tasks"]) == 1 else 5
+    epochs = 2 if scored else 6 if len(values["tasks"]) == 1 else 4
     changes += ["batch_size=8", f"epochs={epochs}"]
     for task in values["tasks"]:
         changes += [f"tasks.{task}.rows={32 if scored else 16}", *([] if scored else [f"tasks.{task}.dev=null"])]
@@ -92,5 +93,74 @@ def test_the_loss_of_a_recipe_goes_down(name, small_minilm, tmp_path):
     found = SCRIPT.measure(name, tmp_path, changes)
     assert found.last < found.first - 0.05 * abs(found.first), found  # by more than luck of the rows
     assert bool(found.note) == (name in SCRIPT.AFTER)
-    with (Path("/tmp/md/falls.txt")).open("a") as f:
-        print(name, round(found.first, 3), round(found.last, 3), {k: (round(a, 3), round(b, 3)) for k, (a, b) in found.falls.items()}, found.scores, found.note, round(found.seconds, 1), file=f)
+
+
+def page_blocks() -> dict[str, str]:
+    """The recipes of the page, by the name in their first line."""
+    found = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(found) == len(dict(found)), "two blocks have one name"
+    return dict(found)
+
+
+def test_every_method_has_a_recipe_or_a_reason():
+    with_recipe = {name.partition("-")[0].upper().replace("B", "b") for name in RECIPES}
+    assert all(re.fullmatch(r"[EHLSGA][0-9]{2}b?", found) for found in with_recipe)
+    wanted = {re.sub(r"[0-9]+", lambda number: number[0].zfill(2), name): name for name in IDS}
+    assert with_recipe <= wanted.keys()
+    assert {wanted[found] for found in wanted.keys() - with_recipe} == NO_RECIPE.keys()
+
+
+def test_every_method_and_every_recipe_is_told_of():
+    page = PAGE.read_text(encoding="utf-8")
+    told = {word for title in re.findall(r"^### (.*)$", page, re.MULTILINE) for word in re.findall(r"\w+", title)}
+    assert [name for name in IDS if name not in told] == []
+    assert sorted(page_blocks()) == sorted(["recipe.yaml", *RECIPES])
+
+
+def test_every_variant_that_a_recipe_may_name_has_a_recipe():
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in HERE.rglob("*.yaml"))
+    words = set(re.findall(r"[\w]+", texts)) | {
+        "nearer",
+        "together",
+    }  # what triplets and several tasks get by themselves
+    for variants in (TABLES.heads, TABLES.losses, TABLES.schedules, TABLES.lr_schedules, TABLES.combiners):
+        assert [name for name in variants if name not in words] == []
+    for variants in (TABLES.optimizers, TABLES.shared_layers, TABLES.poolings, TABLES.makes):
+        assert [name for name in variants if name not in words] == []
+
+
+@pytest.mark.parametrize("name", marked(list(page_blocks())))
+def test_the_recipes_of_the_page_can_be_trained(name, tmp_path):
+    found = page_blocks()
+    for path in (*STARTER.glob("*.csv"), HERE / "nli.csv"):
+        shutil.copy(path, tmp_path)
+    (tmp_path / "recipe.yaml").write_text(found["recipe.yaml"], encoding="utf-8")
+    alone = name == "recipe.yaml" or "\nstages:" in found[name]
+    (tmp_path / "tried.yaml").write_text(("" if alone else "extends: recipe.yaml\n") + found[name], encoding="utf-8")
+    recipe = read_recipe(tmp_path / "tried.yaml", TABLES)
+    assert list(settle(recipe, LIMIT).tasks) == list(recipe.tasks)
+
+
+def table_rows() -> dict[str, list[str]]:
+    """The cells of the table of scores, by recipe."""
+    _, _, rest = PAGE.read_text(encoding="utf-8").partition(SCRIPT.BEGIN)
+    rows = [
+        re.split(r"(?<!\\)\|", line) for line in rest.partition(SCRIPT.END)[0].splitlines() if line.startswith("| ")
+    ]
+    return {row[2].strip(" `"): [cell.strip() for cell in row] for row in rows[1:]}
+
+
+def test_the_table_of_scores_names_only_recipes_that_are_there():
+    assert set(table_rows()) <= set(RECIPES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["e01-bert", "h09-cosine"])
+def test_a_recipe_gives_the_scores_of_the_table_again(name, minilm, tmp_path):
+    """To the last digit on one kind of processor; another rounds differently, which may turn a few of 80 answers."""
+    found = SCRIPT.measure(name, tmp_path)
+    cells = table_rows()[name]
+    scores = [float(value) for value in re.findall(r"[0-9]\.[0-9]{3}", cells[4])]
+    assert scores == pytest.approx([value for _, value in found.scores.values()], abs=0.05)
+    losses = [float(value) for value in cells[3].split(" → ")]
+    assert losses == pytest.approx([found.first, found.last], rel=0.05)

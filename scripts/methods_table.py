@@ -218,7 +218,7 @@ def run_recipes(names: Sequence[str], *, anew: bool) -> None:
     STORE.mkdir(exist_ok=True)
     (STORE / ".gitignore").write_text("*\n", encoding="utf-8")
     for number, name in enumerate(names, 1):
-        if not anew and (known := stored(name)) is not None and known.fingerprint == fingerprint_of(name):
+        if not anew and stored(name) is not None:
             continue
         print(f"{number} of {len(names)}: {name}", flush=True)
         with tempfile.TemporaryDirectory(dir=STORE) as folder:
@@ -232,11 +232,11 @@ def run_recipes(names: Sequence[str], *, anew: bool) -> None:
 
 
 def stored(name: str) -> Measured | None:
-    """What was measured before, if it was."""
+    """What was measured before, if it was and the recipe is still the same."""
     path = STORE / f"{name}.json"
-    if not path.is_file():
+    keys = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if keys.get("fingerprint") != fingerprint_of(name):
         return None
-    keys = json.loads(path.read_text(encoding="utf-8"))
     return Measured(**{**keys, "scores": {task: tuple(score) for task, score in keys["scores"].items()}})
 
 
@@ -286,7 +286,7 @@ def main() -> None:
         raise SystemExit(f"the loss does not go down, and the table was not written: {', '.join(still)}")
     write_table(found)
     if missing := len(names) - len(found):
-        print(f"the table lacks {missing} of {len(names)} recipes, which have not been run")
+        print(f"the table lacks {missing} of {len(names)} recipes, which have not been run as they stand")
 
 
 if __name__ == "__main__":

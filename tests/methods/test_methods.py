@@ -1,9 +1,11 @@
 """Every method has a recipe here, every recipe learns, and docs/methods.md tells of each."""
 
 import importlib.util
+import json
 import re
 import shutil
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 
@@ -152,6 +154,28 @@ def table_rows() -> dict[str, list[str]]:
 
 def test_the_table_of_scores_names_only_recipes_that_are_there():
     assert set(table_rows()) <= set(RECIPES)
+
+
+@pytest.mark.parametrize("last", [0.5, 1.5])
+def test_a_loss_that_does_not_go_down_stops_the_table(last, monkeypatch, tmp_path):
+    page = tmp_path / "methods.md"
+    page.write_text(f"before\n{SCRIPT.BEGIN}\nold\n{SCRIPT.END}\nafter\n", encoding="utf-8")
+    name = "h09-cosine"
+    found = SCRIPT.Measured(name, "H9.", 1.0, last, {"near": ("pearson", 0.7)}, 3.0, "", SCRIPT.fingerprint_of(name))
+    (tmp_path / f"{name}.json").write_text(json.dumps(asdict(found)), encoding="utf-8")
+    monkeypatch.setattr(SCRIPT, "STORE", tmp_path)
+    monkeypatch.setattr(SCRIPT, "PAGE", page)
+    monkeypatch.setattr(sys, "argv", ["methods_table.py", "--table"])
+    if last > 1:
+        with pytest.raises(SystemExit, match="does not go down, and the table was not written: h09-cosine"):
+            SCRIPT.main()
+        assert "old" in page.read_text(encoding="utf-8")
+    else:
+        SCRIPT.main()
+        row = "| H9 | `h09-cosine` | 1.000 → 0.500 | near pearson 0.700 | 3 |"
+        written = page.read_text(encoding="utf-8")
+        assert row in written and "old" not in written
+        assert written.startswith("before\n") and written.endswith("\nafter\n")
 
 
 @pytest.mark.slow

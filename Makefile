@@ -1,6 +1,7 @@
 # make demo    install into .venv, train the starter recipe, show what it learned
 # make test    install what the tests need, then lint, types and tests
 # make docs    write docs/recipe.md anew from the code
+# make methods train the recipe of every method and write their scores into docs/methods.md (about an hour)
 # Options:     PYTHON=/path/to/python   PIP_FLAGS="…" is passed to pip
 
 PYTHON ?=
@@ -9,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 
-.PHONY: demo test test-slow lint docs clean
+.PHONY: demo test test-slow lint docs methods clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/plait demo
@@ -27,6 +28,9 @@ lint: $(VENV)/.installed-for-tests
 
 docs: $(VENV)/.installed
 	$(BIN)/python scripts/recipe_reference.py
+
+methods: $(VENV)/.installed-for-tests
+	HF_HUB_OFFLINE=1 $(BIN)/python scripts/methods_table.py
 
 $(VENV)/.made:
 	@found=$$(sh scripts/check-machine.sh 4 $(PYTHON)) && $$found -m venv --clear $(VENV)

@@ -11,7 +11,6 @@ from types import ModuleType
 
 import pytest
 
-from plait.errors import PlaitError
 from plait.recipe.read import read_recipe
 from plait.recipe.tree import load_tree
 from plait.training.settle import settle
@@ -39,19 +38,6 @@ NO_RECIPE = {
     "A5": "k-fold and seeds are several runs, not a recipe",
     "A6": "a grid search is several runs, not a recipe",
 }
-PENDING = [  # recipes and sections of the page whose features are not there yet; take a name away when they are
-    "a01-stages",
-    "l04-info_nce_head",
-    "l05-simcse_unlabelled",
-    "l07-multiple_negatives_cached",
-    "l07-multiple_negatives_inference",
-    "l07-multiple_negatives_pairs",
-    "l07-multiple_negatives_triplets",
-    "l08-soft_triple",
-    "l09-triple_entropy",
-    "l10-proxy_nca",
-    "l10-supervised_contrastive_joined",
-]
 
 
 def table_script() -> ModuleType:
@@ -65,12 +51,6 @@ def table_script() -> ModuleType:
 
 SCRIPT = table_script()
 RECIPES = SCRIPT.recipe_names()
-
-
-def marked(names: list[str]) -> list[object]:
-    """The names; those that wait for something are expected to fail, and to tell when they no longer do."""
-    waits = pytest.mark.xfail(raises=PlaitError, reason="its feature is not there yet: see PENDING")
-    return [pytest.param(name, marks=[waits] if name in PENDING else []) for name in names]
 
 
 def reduced(name: str, encoder: Path) -> list[str]:
@@ -87,7 +67,7 @@ def reduced(name: str, encoder: Path) -> list[str]:
     return changes
 
 
-@pytest.mark.parametrize("name", marked(RECIPES))
+@pytest.mark.parametrize("name", RECIPES)
 def test_the_loss_of_a_recipe_goes_down(name, small_minilm, tmp_path):
     changes = reduced(name, small_minilm)
     if name == SCRIPT.RANDOM_ROBERTA:
@@ -131,7 +111,7 @@ def test_every_variant_that_a_recipe_may_name_has_a_recipe():
         assert [name for name in variants if name not in words] == []
 
 
-@pytest.mark.parametrize("name", marked(list(page_blocks())))
+@pytest.mark.parametrize("name", list(page_blocks()))
 def test_the_recipes_of_the_page_can_be_trained(name, tmp_path):
     found = page_blocks()
     for path in (*STARTER.glob("*.csv"), HERE / "nli.csv"):

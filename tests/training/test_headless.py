@@ -171,3 +171,14 @@ def test_no_positive_at_all_is_a_mistake(tiny_recipe, tmp_path):
     recipe["tasks"]["pairs"] = {"train": str(path), "text": ["a", "b"], "label": "same", "loss": "info_nce"}
     with pytest.raises(PlaitError, match="two positive pairs, and of 2 training rows none is one"):
         settle(recipe_from(Tree(recipe), TABLES), 40)
+
+
+def test_triplets_behind_a_shared_layer_train_the_encoder_without_a_head(tiny_recipe, tmp_path):
+    path = tmp_path / "three.csv"
+    path.write_text("a,p,n\n" + "".join(f"good {word},great {word},bad {word}\n" for word in ("dog", "cat", "song")))
+    recipe = tiny_recipe(shared_layer="tanh", epochs=1)
+    recipe["tasks"] = {"mood": recipe["tasks"]["mood"], "three": {"train": str(path), "text": ["a", "p", "n"]}}
+    settled = settle_recipe(recipe_from(Tree(recipe), TABLES))
+    assert settled.tasks["three"].spec.head == "" and list(settled.specs) == ["mood"]
+    assert [loss.name for loss in settled.tasks["three"].settings.loss] == ["simcse_supervised"]
+    plait.train(recipe, tmp_path / "run", baselines=False)

@@ -197,7 +197,11 @@ def test_what_triplets_cannot_have_is_refused(tiny_bert, tmp_path, keys, message
 def test_a_shared_layer_has_no_head_for_triplets(tiny_bert, tmp_path):
     recipe = recipe_for(tmp_path / "data", tiny_bert, shared_layer="tanh")
     assert mistakes(recipe) == [
-        "tasks.near.head: nearer compares embeddings and cannot stand behind a shared_layer; drop one"
+        "tasks.near.dev: the task has no head, so there is nothing to score; take dev away, or give it a head"
+    ]
+    recipe["tasks"]["near"]["head"] = "nearer"
+    assert mistakes(recipe) == [
+        "recipe: tasks.near.head: nearer compares embeddings and cannot stand behind a shared_layer; drop one"
     ]
 
 

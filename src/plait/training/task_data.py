@@ -234,10 +234,10 @@ def default_head(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec | N
     if known:
         return Choice(name=known.head, options=known.head_options)
     name = DEFAULT_HEADS[labels.kind][len(task.text) - 1]
+    if name and recipe.shared_layer and not HEADS[name].after_shared_layer:
+        name = "difference_product" if len(task.text) == 2 else ""
     if not name:
         return None
-    if recipe.shared_layer and not HEADS[name].after_shared_layer and len(task.text) == 2:
-        name = "difference_product"
     trained = task.loss is None or any_of_predictions(task)
     return Choice(name=name) if trained or not HEADS[name].output_layer else None
 

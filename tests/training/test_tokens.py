@@ -144,6 +144,17 @@ def test_a_resumed_run_has_the_bits_of_an_unbroken_one(tiny_recipe, tmp_path, st
     assert (tmp_path / "broken/metrics.jsonl").read_text() == (tmp_path / "whole/metrics.jsonl").read_text()
 
 
+def test_a_slash_in_the_name_of_a_task_does_not_hinder_resuming(tiny_recipe, tmp_path):
+    recipe = recipe_with(tiny_recipe, "mood", ["cross_entropy", SOFT], checkpoint_every=1)
+    recipe["tasks"] = {"mood/film": recipe["tasks"]["mood"]}
+    plait.train(recipe, tmp_path / "whole", baselines=False)
+    calls = iter([False, True])
+    with pytest.raises(Stopped):
+        plait.train(recipe, tmp_path / "broken", baselines=False, stop=lambda: next(calls))
+    resume(tmp_path / "broken")
+    assert (tmp_path / "broken/metrics.jsonl").read_text() == (tmp_path / "whole/metrics.jsonl").read_text()
+
+
 # The shorthand
 
 

@@ -189,7 +189,13 @@ def test_zero_and_one_are_classes_to_triple_entropy(tiny_recipe):
     ("task", "loss", "changes", "what"),
     [
         ("mood", {"name": "triple_entropy", "beta": 1.5}, {}, "triple_entropy.beta: expected less than 1, found 1.5"),
-        ("mood", {"name": "triple_entropy", "gama": 1}, {}, "unknown key 'gama'; did you mean 'gamma'?"),
+        (
+            "mood",
+            {"name": "triple_entropy", "gama": 1},
+            {},
+            "triple_entropy: unknown key 'gama'; did you mean 'gamma'?",
+        ),
+        ("mood", {"name": "triple_entropy", "btea": 1}, {}, "triple_entropy: unknown key 'btea'; did you mean 'beta'?"),
         (
             "same",
             ["binary_cross_entropy", SOFT],

@@ -128,9 +128,10 @@ def train_stages(run: Run, settled: SettledRun, model: Model, watcher: Watcher, 
         work = Work(run, settled, metrics, baselines, watcher, stop)
         train_stage(work, model, position, checkpoint)
         while position.stage + 1 < len(settled.stages):
+            which = "last" if position.best_score is None else "best"  # without dev data the last one stands for it
             position = position.next_stage(stage_facts(run, settled.stages[position.stage], position))
             load_weights(model, run.best)
-            watcher.note(f"{work.name_stage(position.stage)} begins with the best model of the stage before it")
+            watcher.note(f"{work.name_stage(position.stage)} begins with the {which} model of the stage before it")
             train_stage(work, model, position)
     finish(run, settled, model, position, baselines)
 

@@ -160,6 +160,26 @@ def test_a_task_of_the_same_name_with_other_classes_is_refused(first, fourth, tm
         grown(first, {"mood": other}, tmp_path / "second")
 
 
+@pytest.mark.parametrize(
+    ("name", "keys", "what"),
+    [
+        (
+            "mood",
+            {"label": None, "loss": "simcse_unsupervised"},
+            "head linear, which needs a label; give it, or choose",
+        ),
+        ("near", {"label": None, "loss": "multiple_negatives"}, "head cosine, which needs a label; give it, or choose"),
+        ("same", {"loss": "multiple_negatives"}, "head difference_product, which none of these losses trains; add one"),
+    ],
+)
+def test_losses_that_do_not_train_an_old_head_name_it(first, tiny_recipe, tmp_path, name, keys, what):
+    task = {**tiny_recipe()["tasks"][name], **keys}
+    with pytest.raises(PlaitError) as caught:
+        grown(first, {name: task}, tmp_path / "second")
+    (mistake,) = caught.value.mistakes
+    assert f"tasks.{name}: the model has a task of this name with the {what}" in mistake
+
+
 def test_a_run_stands_for_its_best_model(first, fourth, tmp_path):
     recipe = {"encoder": str(first.run), "tasks": {"length": fourth}, "epochs": 1}
     assert set(plait.train(recipe, tmp_path / "second", baselines=False).scores) == {*first.scores, "length"}

@@ -7,8 +7,11 @@ import pytest
 import torch
 
 import plait
-from plait.errors import PlaitError
+from plait.errors import PlaitError, RequestError
+from plait.evaluation.find import find_split, given_examples
 from plait.losses.embedding import info_nce
+from plait.model.about import read_about
+from plait.model.load import load_model
 from plait.recipe.read import recipe_from
 from plait.recipe.tree import Tree
 from plait.training.backward import pass_on
@@ -70,6 +73,20 @@ def test_a_run_of_nothing_but_texts_gives_a_model_that_embeds(without_label, tmp
     model = plait.load(result.model)
     assert model.embed(["a good film"]).shape[0] == 1
     assert list(model.tasks) == []
+    card = (result.model / "README.md").read_text()
+    assert "# An encoder without tasks\n" in card and "## Data" in card
+    assert "## Tasks" not in card and "Scores" not in card
+
+
+def test_a_model_without_tasks_has_nothing_to_score(without_label, tmp_path):
+    recipe = without_label("mood", "simcse_unsupervised", epochs=1)
+    recipe["tasks"] = {"texts": recipe["tasks"]["texts"]}
+    run = plait.train(recipe, tmp_path / "run").run
+    model = load_model(run, device="cpu")
+    with pytest.raises(RequestError, match="run: has no task to score; it is a plain encoder, which only embeds"):
+        find_split(model, run, read_about(run), "dev", None)
+    with pytest.raises(RequestError, match="has no task 'texts'; it is a plain encoder, which only embeds"):
+        given_examples(model, ["texts=texts.csv"])
 
 
 def test_a_model_without_tasks_can_be_gone_on_from(without_label, tmp_path):
@@ -148,7 +165,11 @@ def test_info_nce_on_the_head_compares_what_it_projects_to(tiny_recipe):
         ("mood", {"loss": None}, "tasks.texts: missing key 'label'"),
         ("mood", {"loss": "simcse_unsupervised", "head": "linear"}, "without a label there is nothing to predict"),
         ("mood", {"loss": "simcse_unsupervised", "dev": 0.2}, "the task has no head, so there is nothing to score"),
-        ("mood", {"loss": "simcse_unsupervised", "metric": "accuracy"}, "accuracy is not for unlabelled labels"),
+        (
+            "mood",
+            {"loss": "simcse_unsupervised", "metric": "accuracy"},
+            "the task has no head, so there is nothing to m",
+        ),
         (
             "same",
             {"loss": {"name": "info_nce", "positive_label": 1}},
@@ -162,6 +183,15 @@ def test_what_makes_no_sense_is_refused(without_label, task, keys, what):
     with pytest.raises(PlaitError) as caught:
         settle(recipe_from(Tree(recipe), TABLES), 40)
     assert any(what in mistake for mistake in caught.value.mistakes), caught.value.mistakes
+
+
+@pytest.mark.parametrize("key", [{"class_weights": "balanced"}, {"label_smoothing": 0.1}])
+def test_options_of_predictions_are_refused_where_nothing_is_predicted(tiny_recipe, key):
+    recipe = tiny_recipe()
+    same = {name: recipe["tasks"]["same"][name] for name in ("train", "text", "label")}
+    recipe["tasks"] = {"same": {**same, "loss": "multiple_negatives", **key}}
+    with pytest.raises(PlaitError, match="is for losses of predictions, and the task has none; take it away"):
+        settle(recipe_from(Tree(recipe), TABLES), 40)
 
 
 def test_no_positive_at_all_is_a_mistake(tiny_recipe, tmp_path):

@@ -376,6 +376,13 @@ def test_progress_is_told_stage_by_stage(staged, tmp_path):
     assert "going on after step 2 of 6 in stage 2 of 2" in watcher.notes
 
 
+def test_after_a_stage_without_dev_data_the_last_model_is_told(staged, tmp_path):
+    watcher = Told()
+    first = {"tasks": {"near": {"dev": []}}, "epochs": 1}
+    plait.train(staged(first=first, epochs=1), tmp_path / "run", baselines=False, watcher=watcher)
+    assert "stage 2 of 2 begins with the last model of the stage before it" in watcher.notes
+
+
 def test_texts_of_a_dev_set_that_an_earlier_stage_trains_on_are_told(staged, tmp_path):
     watcher = Told()
     leak = {"tasks": {"mood": {"train": str(tmp_path / "data/mood-dev.csv"), "dev": []}, "near": {}}, "epochs": 1}

@@ -144,6 +144,17 @@ def test_a_resumed_run_has_the_bits_of_an_unbroken_one(tiny_recipe, tmp_path, st
     assert (tmp_path / "broken/metrics.jsonl").read_text() == (tmp_path / "whole/metrics.jsonl").read_text()
 
 
+def test_a_slash_in_the_name_of_a_task_does_not_hinder_resuming(tiny_recipe, tmp_path):
+    recipe = recipe_with(tiny_recipe, "mood", ["cross_entropy", SOFT], checkpoint_every=1)
+    recipe["tasks"] = {"mood/film": recipe["tasks"]["mood"]}
+    plait.train(recipe, tmp_path / "whole", baselines=False)
+    calls = iter([False, True])
+    with pytest.raises(Stopped):
+        plait.train(recipe, tmp_path / "broken", baselines=False, stop=lambda: next(calls))
+    resume(tmp_path / "broken")
+    assert (tmp_path / "broken/metrics.jsonl").read_text() == (tmp_path / "whole/metrics.jsonl").read_text()
+
+
 # The shorthand
 
 
@@ -178,7 +189,13 @@ def test_zero_and_one_are_classes_to_triple_entropy(tiny_recipe):
     ("task", "loss", "changes", "what"),
     [
         ("mood", {"name": "triple_entropy", "beta": 1.5}, {}, "triple_entropy.beta: expected less than 1, found 1.5"),
-        ("mood", {"name": "triple_entropy", "gama": 1}, {}, "unknown key 'gama'; did you mean 'gamma'?"),
+        (
+            "mood",
+            {"name": "triple_entropy", "gama": 1},
+            {},
+            "triple_entropy: unknown key 'gama'; did you mean 'gamma'?",
+        ),
+        ("mood", {"name": "triple_entropy", "btea": 1}, {}, "triple_entropy: unknown key 'btea'; did you mean 'beta'?"),
         (
             "same",
             ["binary_cross_entropy", SOFT],
@@ -197,7 +214,7 @@ def test_zero_and_one_are_classes_to_triple_entropy(tiny_recipe):
             "mood",
             ["cross_entropy", SOFT, {"name": "simcse_unsupervised", "cached": True}],
             {},
-            "cached: true keeps no tokens, which another loss of this task looks at; drop one",
+            "cached: true keeps no tokens, which soft_triple looks at; drop one",
         ),
         ("mood", ["cross_entropy", {**SOFT, "cached": True}], {}, "cached: true keeps no tokens"),
         ("mood", {"name": "cross_entropy", "cached": True}, {}, "cached is for losses of embeddings"),

@@ -79,6 +79,8 @@ def find_split(
     """The examples that a model was trained beside: in its run's files, or by their names below --data."""
     folder = find_model(source)
     assert folder is not None, "its plait.json has just been read"
+    if not model.tasks:
+        raise RequestError(f"{source}: has no task to score; it is a plain encoder, which only embeds")
     examples: dict[str, Examples] = {}
     mistakes: list[str] = []
     for task, origin in known_origins(folder, about).items():

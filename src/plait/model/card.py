@@ -25,10 +25,11 @@ EXAMPLES = ('["a sentence"]', '[("a sentence", "another")]', '[("a sentence", "a
 def model_card(model: Model, about: About) -> str:
     """Markdown with the front matter that model hubs read."""
     config = model.encoder.config
+    title = f"One encoder, {len(model.tasks)} tasks" if model.tasks else "An encoder without tasks"
+    measured = "Scores were measured on the dev files named above, which also chose this checkpoint"
     limits = [
         f"Texts are cut at {model.text.limit} tokens.",
-        "Scores were measured on the dev files named above, which also chose this checkpoint; "
-        "on other text expect less.",
+        *([f"{measured}; on other text expect less."] if model.tasks else []),
         "The model repeats what stands in its training data, mistakes and prejudices included.",
     ]
     if about.recipe.get("encoder") == "minilm":
@@ -38,13 +39,12 @@ def model_card(model: Model, about: About) -> str:
         )
     blocks = [
         "---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-similarity\ntags: [plait, multi-task]\n---",
-        f"# One encoder, {len(model.tasks)} tasks\n\nMade by plait {plait.__version__} from the encoder "
+        f"# {title}\n\nMade by plait {plait.__version__} from the encoder "
         f"`{about.recipe.get('encoder', '?')}` ({config.model_type}, {config.layers} layers, {config.width} wide, "
         f"{model.pooling} pooling)." + mean_of_weights(about),
         usage(model.tasks) + "\n\nThe encoder alone also loads with `transformers.AutoModel.from_pretrained` and "
         "`sentence_transformers.SentenceTransformer`.",
-        tasks_table(model.tasks),
-        scores_table(model, about),
+        *([tasks_table(model.tasks), scores_table(model, about)] if model.tasks else []),
         "## Data\n\n| task | split | file | rows | sha256 |\n|---|---|---|---|---|\n" + "\n".join(data_rows(about)),
         f"## Recipe\n\n```yaml\n{recipe_text(about.recipe)}```",
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits),

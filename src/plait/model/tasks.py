@@ -81,7 +81,8 @@ def files_of_tasks(
         if not equals:
             mistakes.append(f"{option} {assignment}: expected TASK=FILE")
         elif task not in tasks:
-            mistakes.append(f"{option} {assignment}: the model has no task {task!r}; {did_you_mean(task, tasks)}")
+            hint = did_you_mean(task, tasks) if tasks else "it is a plain encoder, which only embeds"
+            mistakes.append(f"{option} {assignment}: the model has no task {task!r}; {hint}")
         elif not name.startswith("hub:") and not Path(name).is_file():
             mistakes.append(f"{option} {assignment}: no such file")
         else:

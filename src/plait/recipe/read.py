@@ -177,6 +177,15 @@ def check_choices(recipe: Recipe, tree: Tree, tables: Tables) -> tuple[list[str]
         if loss.name not in tables.shorthands:
             return [loss]
         shorthand = tables.shorthands[loss.name]
+        allowed = [*options_of(shorthand), *options_of(tables.losses[[*shorthand()][-1]])]
+        if unknown := [key for key in loss.options if key not in allowed]:
+            name = dotted((*tree.as_written(path), loss.name))
+            mistakes.extend(
+                f"{tree.origin((*path, key))}: {name}unknown key {key!r}; {did_you_mean(str(key), allowed)}"
+                for key in unknown
+            )
+            known = {key: value for key, value in loss.options.items() if key in allowed}
+            loss = loss.model_copy(update={"options": known})
         own = {key: value for key, value in loss.options.items() if key in options_of(shorthand)}
         others = {key: value for key, value in loss.options.items() if key not in own}
         weights = shorthand(**settle(loss.model_copy(update={"options": own}), tables.shorthands, path).options)

@@ -54,7 +54,9 @@ def check_block(tree: Tree, number: int, block: Mapping[str, Any]) -> Iterator[s
     if isinstance(names := block.get("tasks"), list):
         there = as_mapping(tree.values.get("tasks"))
         for place, name in enumerate(names):
-            if not isinstance(name, str) or name not in there:
+            if name in names[:place]:
+                yield f"{tree.where((*path, 'tasks', place))}the task {name!r} stands here twice"
+            elif not isinstance(name, str) or name not in there:
                 hint = did_you_mean(str(name), there) if there else "the recipe has no tasks at the top"
                 yield f"{tree.where((*path, 'tasks', place))}unknown name {name!r}; {hint}"
 

@@ -95,8 +95,11 @@ def load_checkpoint(place: Path, learning: Learning, optimizer: torch.optim.Opti
     with damage_told(place):
         tensors = load_file(place / "weights.safetensors")
         for prefix, module in learning.items():
-            own = {name: tensor for name, tensor in tensors.items() if name[: name.rfind("/") + 1] == prefix}
-            module.load_state_dict({name.removeprefix(prefix): tensor for name, tensor in own.items()})
+            # By the names that are wanted: a task's own name may hold a "/" as well.
+            own = {name: tensors.pop(prefix + name) for name in module.state_dict() if prefix + name in tensors}
+            module.load_state_dict(own)
+        if tensors:
+            raise ValueError(f"unknown weights: {', '.join(sorted(tensors))}")
         load_state(all_parameters(learning), optimizer, load_file(place / "optimizer.safetensors"))
     return read_position(place)
 

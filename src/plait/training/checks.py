@@ -22,6 +22,7 @@ __all__ = [
     "check_combine",
     "check_headless",
     "check_known",
+    "check_known_head",
     "check_lengths",
     "check_settled",
     "few_positives",
@@ -129,8 +130,9 @@ def check_reading(where: str, loss: LossChoice, task: Task, recipe: Recipe) -> I
         yield f"{where}on: head is for losses that compare texts, which {loss.name} does not"
     if loss.chunk is not None and not loss.cached:
         yield f"{where}chunk belongs to cached: true"
-    if loss.cached and any(LOSSES[other.name].takes == "tokens" for other in task.loss or ()):
-        yield f"{where}cached: true keeps no tokens, which another loss of this task looks at; drop one"
+    of_tokens = [other.name for other in task.loss or () if LOSSES[other.name].takes == "tokens"]
+    if loss.cached and of_tokens:
+        yield f"{where}cached: true keeps no tokens, which {of_tokens[0]} looks at; drop one"
 
 
 def any_of_predictions(task: Task) -> bool:
@@ -144,6 +146,16 @@ def check_headless(recipe: Recipe, name: str) -> Iterator[str]:
         if recipe.tasks[name].sources(split):
             where = recipe.where("tasks", name, split)
             yield f"{where}the task has no head, so there is nothing to score; take {split} away, or give it a head"
+
+
+def check_known_head(recipe: Recipe, name: str, task: Task, labels: Labels, known: TaskSpec) -> str | None:
+    """Why a task that names no head cannot take the one that a model has for a task of the same name."""
+    other = f"{recipe.where('tasks', name)}the model has a task of this name with the head {known.head}"
+    if labels.kind == "unlabelled":
+        return f"{other}, which needs a label; give it, or choose another name"
+    if HEADS[known.head].output_layer and not any_of_predictions(task):
+        return f"{other}, which none of these losses trains; add one of predictions, or choose another name"
+    return None
 
 
 def check_known(recipe: Recipe, name: str, spec: TaskSpec, known: TaskSpec) -> str | None:
@@ -210,7 +222,9 @@ def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iter
         yield f"{where('loss')}none of these losses trains the head {task.head.name}; add one of predictions"
     if task.head and task.head.name == "cosine" and task.head.options.get("scale") is None and labels.high <= 0:
         yield f"{where('head')}cosine needs a range that reaches above 0, found {labels.describe()}; give its scale"
-    if task.metric and task.metric not in METRICS.get(kind, ()):
+    if task.metric and not head:
+        yield f"{where('metric')}the task has no head, so there is nothing to measure; take it away"
+    elif task.metric and task.metric not in METRICS.get(kind, ()):
         hint = did_you_mean(task.metric, METRICS.get(kind, ()))
         yield f"{where('metric')}{task.metric} is not for {kind} labels; {hint}"
     if kind in ("score", "triplets", "unlabelled") and (task.class_weights or task.label_smoothing):
@@ -219,5 +233,8 @@ def check_settled(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iter
         yield f"{where(key)}class_weights and label_smoothing are for classes and yes/no, not for {what}"
     elif kind == "several" and task.class_weights:
         yield f"{where('class_weights')}are for classes and yes/no, not for several labels at once"
+    elif (task.class_weights or task.label_smoothing) and not any_of_predictions(task):
+        key = "class_weights" if task.class_weights else "label_smoothing"
+        yield f"{where(key)}is for losses of predictions, and the task has none; take it away"
     elif isinstance(task.class_weights, dict) and set(task.class_weights) != set(labels.classes):
         yield f"{where('class_weights')}expected a weight for each of {', '.join(labels.classes)}"

@@ -21,6 +21,7 @@ from plait.training.checks import (
     any_of_predictions,
     check_headless,
     check_known,
+    check_known_head,
     check_settled,
     few_positives,
     unseen_labels,
@@ -77,6 +78,8 @@ def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = 
     except DataError as error:
         raise DataError(*row_mistakes(bad), recipe.where("tasks", name, "label") + str(error)) from None
     settled = complete_task(task, labels, recipe, known)
+    if known and not task.head and (conflict := check_known_head(recipe, name, settled, labels, known)):
+        raise RecipeError(conflict)
     if not settled.head and (mistakes := list(check_headless(recipe, name))):
         raise RecipeError(*mistakes)
     try:

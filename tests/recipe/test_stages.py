@@ -264,3 +264,8 @@ def test_stages_can_be_taken_apart_and_put_together_again(folder):
     assert Recipe.of_stages(recipe.stage_recipes()) == recipe
     changed = Recipe.of_stages([recipe.stage_recipes()[0], recipe.stage_recipes()[1].model_copy(update={"lr": 7.0})])
     assert [stage.lr for stage in changed.stages] == [1e-5, 7.0]
+
+
+def test_a_task_cannot_stand_twice_in_a_stage(folder):
+    found = mistakes(folder, TWO + "    tasks: [mood, near, mood]\n")
+    assert found == ["recipe.yaml:13: stages.1.tasks.2: the task 'mood' stands here twice"]

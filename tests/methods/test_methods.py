@@ -77,6 +77,12 @@ def test_the_loss_of_a_recipe_goes_down(name, small_minilm, tmp_path):
     assert bool(found.note) == (name in SCRIPT.AFTER)
 
 
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_as_it_stands_can_be_trained(name):
+    for stage in read_recipe(HERE / f"{name}.yaml", TABLES).stage_recipes():
+        assert list(settle(stage, LIMIT).tasks) == list(stage.tasks)
+
+
 def page_blocks() -> dict[str, str]:
     """The recipes of the page, by the name in their first line."""
     found = BLOCK.findall(PAGE.read_text(encoding="utf-8"))

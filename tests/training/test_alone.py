@@ -96,3 +96,11 @@ def test_a_task_that_has_nothing_to_learn_alone_is_passed_over(tiny_recipe, tmp_
     weightless = [name for name, task in recipe["tasks"].items() if task.get("head", "") == "cosine" or name == "near"]
     result = plait.train(recipe, tmp_path / "run", baselines=False, single_task=True)
     assert set(result.alone) == set(recipe["tasks"]) - set(weightless)
+
+
+def test_a_task_that_cannot_be_scored_is_not_trained_alone(tiny_recipe, tmp_path):
+    recipe = tiny_recipe(epochs=1)
+    del recipe["tasks"]["same"]["dev"]
+    result = plait.train(recipe, tmp_path / "run", baselines=False, single_task=True)
+    assert list(result.alone) == ["mood", "near"]
+    assert not (tmp_path / "run/alone/same").exists()

@@ -248,10 +248,15 @@ def table(found: Sequence[Measured]) -> str:
         if one.name == RANDOM_ROBERTA:
             what += "; random weights (2 layers, 16 wide), since none of RoBERTa's are at hand"
         scores = ", ".join(f"{task} {metric} {value:.3f}" for task, (metric, value) in one.scores.items())
-        cells = [escape(what), f"`{one.name}`", f"{one.first:.3f} → {one.last:.3f}"]
+        cells = [escape(what), f"`{one.name}`", f"{shown(one.first)} → {shown(one.last)}"]
         cells += ["; ".join(part for part in (scores or "–", escape(one.note)) if part), f"{one.seconds:.0f}"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def shown(loss: float) -> str:
+    """A loss with three decimals, or with two digits where that would be next to nothing."""
+    return f"{loss:.3f}" if abs(loss) >= 0.01 else f"{loss:.2g}"
 
 
 def escape(text: str) -> str:

@@ -81,23 +81,27 @@ def embed_inputs(model: Model, ids: Sequence[np.ndarray], firsts: Sequence[int],
     """Pooled embeddings (n, D) of tokenized inputs, on the CPU, batch by batch."""
     embedded_nD = torch.empty(len(ids), model.encoder.config.width)
     was_training = model.training
-    model.eval().prepare()
+    model.eval()
+    if model.engine is None:
+        model.prepare()
+        pooled, lanes = model.pooled, torch.get_num_threads() if model.device.type == "cpu" else 1
+    else:
+        pooled, lanes = model.engine.pooled, model.engine.lanes
 
     def embed_batch(rows: list[int]) -> None:
         with torch.inference_mode():  # counts for one thread
-            embedded_nD[rows] = model.pooled([ids[row] for row in rows], [firsts[row] for row in rows]).cpu()
+            embedded_nD[rows] = pooled([ids[row] for row in rows], [firsts[row] for row in rows]).cpu()
 
-    threads = torch.get_num_threads() if model.device.type == "cpu" else 1
-    for rows in side_by_side(embed_batch, token_batches([len(text) for text in ids], threads), threads):
+    for rows in side_by_side(embed_batch, token_batches([len(text) for text in ids], lanes), lanes):
         if progress:
             progress(len(rows))
     model.train(was_training)
     return embedded_nD
 
 
-def token_batches(lengths: Sequence[int], threads: int) -> list[list[int]]:
-    """Rows by length, the longest first, in batches of at most TOKEN_BUDGET tokens; enough of them for all threads."""
-    budget = min(TOKEN_BUDGET, -(-sum(lengths) // threads))
+def token_batches(lengths: Sequence[int], lanes: int) -> list[list[int]]:
+    """Rows by length, the longest first, in batches of at most TOKEN_BUDGET tokens; enough of them for all lanes."""
+    budget = min(TOKEN_BUDGET, -(-sum(lengths) // lanes))
     batches: list[list[int]] = []
     room = 0
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):

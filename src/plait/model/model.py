@@ -5,7 +5,7 @@ S inputs, B batch, N tokens, D width, C outputs.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 import torch
@@ -19,7 +19,16 @@ from plait.encoder.prepared import Prepared
 from plait.heads import Head
 from plait.model.tasks import TaskSpec
 
-__all__ = ["Encoded", "Model", "Text", "Tokens"]
+__all__ = ["Encoded", "Engine", "Model", "Text", "Tokens"]
+
+
+class Engine(Protocol):
+    """What embeds for users in the place of the model's own encoder."""
+
+    lanes: int  # batches that it can work on at once
+
+    def pooled(self, ids: Sequence[np.ndarray], firsts: Sequence[int]) -> Tensor:
+        """Embeddings (S, D) of tokenized inputs."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,7 @@ class Model(nn.Module):
         self.normalise = normalise
         self.precision = precision
         self.prepared: Prepared | None = None
+        self.engine: Engine | None = None
 
     @property
     def device(self) -> torch.device:

@@ -14,14 +14,15 @@ __all__ = ["side_by_side"]
 Piece = TypeVar("Piece")
 
 
-def side_by_side(work: Callable[[Piece], object], pieces: Sequence[Piece], threads: int) -> Iterator[Piece]:
+def side_by_side(work: Callable[[Piece], object], pieces: Sequence[Piece], lanes: int) -> Iterator[Piece]:
     """Do the work on every piece; each is given back when it is done. A single piece has all threads to itself."""
-    if threads == 1 or len(pieces) == 1:
+    if lanes == 1 or len(pieces) == 1:
         for piece in pieces:
             work(piece)
             yield piece
         return
-    pool = ThreadPoolExecutor(min(threads, len(pieces)), initializer=torch.set_num_threads, initargs=(1,))
+    threads = torch.get_num_threads()
+    pool = ThreadPoolExecutor(min(lanes, len(pieces)), initializer=torch.set_num_threads, initargs=(1,))
     try:
         waiting = {pool.submit(work, piece): piece for piece in pieces}
         for done in as_completed(waiting):

@@ -22,6 +22,7 @@ from platform import python_version
 from typing import Any, Protocol
 
 from machine import commit, machine
+from page import origins, section
 from workers import Ready, Setting, Way, WayFailed, Work, Worker, serve
 
 __all__ = [
@@ -128,12 +129,12 @@ class Benchmark:
 
 def at_least(bound: float, words: str, measured: float | None) -> Target:
     """It shall be this much or more."""
-    return Target(f"≥ {bound:.3g} {words}", measured, None if measured is None else measured >= bound)
+    return Target(f"≥ {bound:.4g} {words}", measured, None if measured is None else measured >= bound)
 
 
 def at_most(bound: float, words: str, measured: float | None) -> Target:
     """It shall be this much or less."""
-    return Target(f"≤ {bound:.3g} {words}", measured, None if measured is None else measured <= bound)
+    return Target(f"≤ {bound:.4g} {words}", measured, None if measured is None else measured <= bound)
 
 
 def agree(outputs: Outputs, tolerance: float) -> dict[str, Told]:
@@ -260,9 +261,7 @@ def run(benchmark: Benchmark) -> None:
         "versions": {"plait": f"{__version__} ({commit()})", "torch": version("torch"), "python": python_version()},
         "tables": [table_to_json(benchmark, table) for table in tables],
     }
-    from page import section
-
-    print(json.dumps(result) if arguments.json else section(result))
+    print(json.dumps(result) if arguments.json else f"{section(result)}\n\n{origins([result])}")
 
 
 def working() -> str:

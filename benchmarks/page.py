@@ -4,28 +4,50 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Result = Mapping[str, Any]  # what `python benchmarks/NAME.py --json` prints
+MET = {True: "met", False: "**missed**", None: "could not be measured"}
+
+
+def page(results: Sequence[Result], failed: Mapping[str, str], head: str, tail: str) -> str:
+    """Everything that was measured: all targets at once, the machine, then each benchmark."""
+    rows = [
+        [result["title"], str(found["threads"]), *target_cells(target)]
+        for result in results
+        for found in result["tables"]
+        for target in found["targets"]
+    ]
+    broken = [f"- `{name}` failed: {error}" for name, error in failed.items()]
+    parts = [head.strip(), "## All targets", table(["benchmark", "threads", "target", "measured", ""], rows), *broken]
+    parts += ["## Where it was measured", origins(results), *map(section, results), tail.strip()]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def section(result: Result) -> str:
     """One benchmark: its tables, what explains them, its targets, and how each way was called."""
-    machine = result["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    about = (
-        f"`python benchmarks/{result['benchmark']}.py{' --full' if result['size'] == 'full' else ''}`, "
-        f"{result['size']} size, {result['rounds']} rounds. {machine['processor']}, {machine['cores']} cores, "
-        f"{machine['gigabytes']} GiB; {versions}."
-    )
+    full = " --full" if result["size"] == "full" else ""
+    about = f"`python benchmarks/{result['benchmark']}.py{full}`: {result['size']} size, {result['rounds']} rounds."
     parts = [f"## {result['title']}", about]
-    for table in result["tables"]:
-        parts += [f"**{count(table['threads'], 'thread')}.** {sentence(table['facts'])}", ways(table["ways"])]
-        parts += [targets(table["targets"])] if table["targets"] else []
-        parts += [f"- {name} could not take part: {error}" for name, error in table["failed"].items()]
-    parts.append(calls(result["tables"]))
-    return "\n\n".join(part for part in parts if part)
+    for found in result["tables"]:
+        threads = "1 thread" if found["threads"] == 1 else f"{found['threads']} threads"
+        facts = "; ".join(f"{key}: {shown(value)}" for key, value in found["facts"].items())
+        parts += [f"**{threads}.** {facts}.", ways(found["ways"])]
+        parts.append(table(["target", "measured", ""], [target_cells(target) for target in found["targets"]]))
+        parts += [f"- {name} could not take part: {error}" for name, error in found["failed"].items()]
+    return "\n\n".join([*parts, calls(result["tables"])])
+
+
+def origins(results: Sequence[Result]) -> str:
+    """The machine and the versions; once where they were the same for every benchmark."""
+    found: dict[str, list[str]] = {}
+    for result in results:
+        machine = result["machine"]
+        versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+        where = f"{machine['processor']}, {machine['cores']} cores, {machine['gigabytes']} GiB; {versions}"
+        found.setdefault(where, []).append(f"`{result['benchmark']}`")
+    return "\n".join(f"- {', '.join(names)}: {where}." for where, names in found.items())
 
 
 def ways(measured: Sequence[Result]) -> str:
-    """The table of the ways; whatever only some of them tell is empty for the others."""
+    """The table of the ways; what only some of them tell is left empty for the others."""
     told = list(dict.fromkeys(key for way in measured for key in way["told"]))
     rows = [
         [way["name"], seconds(way["seconds"]), f"{way['ratio']:.2f}", f"{way['low']:.2f}–{way['high']:.2f}"]
@@ -36,31 +58,25 @@ def ways(measured: Sequence[Result]) -> str:
     return table(["way", "seconds", "ratio of time", "quartiles", "MB", *told], rows)
 
 
-def targets(found: Sequence[Result]) -> str:
-    """What was asked for, and whether it is so."""
-    words = {True: "met", False: "**missed**", None: "could not be measured"}
-    rows = [
-        [target["asked"], "–" if target["measured"] is None else f"{target['measured']:.3g}", words[target["met"]]]
-        for target in found
-    ]
-    return table(["target", "measured", ""], rows)
+def target_cells(target: Result) -> list[str]:
+    """What was asked for, what was found, and whether that is enough."""
+    measured = "–" if target["measured"] is None else f"{target['measured']:.4g}"
+    return [target["asked"], measured, MET[target["met"]]]
 
 
 def calls(tables: Sequence[Result]) -> str:
-    """How each way was called, where that is told; once where it was the same with every number of threads."""
-    said: dict[str, dict[str, list[int]]] = {}
-    for one in tables:
-        for way in one["ways"]:
-            if way["how"] or way["versions"]:
-                versions = ", ".join(f"{name} {version}" for name, version in way["versions"].items())
-                how = "; ".join(part for part in (way["how"], versions) if part)
-                said.setdefault(way["name"], {}).setdefault(how, []).append(one["threads"])
-    lines = []
-    for name, hows in said.items():
-        for how, threads in hows.items():
-            when = "" if len(hows) == 1 else f" ({count(threads[0], 'thread')})"
-            lines.append(f"- {name}{when}: {how}")
-    return "\n".join(lines)
+    """How each way was called, with the versions of what it needs, where these are told."""
+    said: dict[str, dict[str, list[str]]] = {}
+    for found in tables:
+        for way in found["ways"]:
+            versions = ", ".join(f"{name} {version}" for name, version in way["versions"].items())
+            if how := "; ".join(part for part in (way["how"], versions) if part):
+                said.setdefault(way["name"], {}).setdefault(how, []).append(str(found["threads"]))
+    return "\n".join(
+        f"- {name}{'' if len(hows) == 1 else ' (threads: ' + ', '.join(threads) + ')'}: {how}"
+        for name, hows in said.items()
+        for how, threads in hows.items()
+    )
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -68,11 +84,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [header, *([cell.replace("|", r"\|") for cell in row] for row in rows)]
     head, *body = (f"| {' | '.join(line)} |" for line in lines)
     return "\n".join([head, "|" + "---|" * len(header), *body])
-
-
-def sentence(facts: Mapping[str, object]) -> str:
-    """Facts in one sentence."""
-    return "; ".join(f"{key}: {shown(value)}" for key, value in facts.items()) + ("." if facts else "")
 
 
 def shown(value: object) -> str:
@@ -85,8 +96,3 @@ def shown(value: object) -> str:
 def seconds(value: float) -> str:
     """A time with three digits."""
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
-
-
-def count(number: int, what: str) -> str:
-    """A number of things."""
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -2,6 +2,8 @@
 # make test    install what the tests need, then lint, types and tests
 # make docs    write docs/recipe.md anew from the code
 # make methods train the recipe of every method and write their scores into docs/methods.md (about an hour)
+# make bench   compare with other ways of the same work at reduced size and write docs/benchmarks.md (half an hour)
+# make bench-full   the same at full size (hours); goes on where it was stopped
 # Options:     PYTHON=/path/to/python   PIP_FLAGS="…" is passed to pip
 
 PYTHON ?=
@@ -10,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 
-.PHONY: demo test test-slow lint docs methods clean
+.PHONY: demo test test-slow lint docs methods bench bench-full clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/plait demo
@@ -31,6 +33,12 @@ docs: $(VENV)/.installed
 
 methods: $(VENV)/.installed-for-tests
 	HF_HUB_OFFLINE=1 $(BIN)/python scripts/methods_table.py
+
+bench: $(VENV)/.installed-for-tests
+	PIP_FLAGS="$(PIP_FLAGS)" $(BIN)/python benchmarks/run.py
+
+bench-full: $(VENV)/.installed-for-tests
+	PIP_FLAGS="$(PIP_FLAGS)" $(BIN)/python benchmarks/run.py --full
 
 $(VENV)/.made:
 	@found=$$(sh scripts/check-machine.sh 4 $(PYTHON)) && $$found -m venv --clear $(VENV)

@@ -1,24 +1,61 @@
 """Ways of doing the same work, timed in turns: medians, the ratio of each to the first, and its spread.
 
-A benchmark gives its ways by name, the one to compare with first; each is made by a function that gives the work to be
-timed. Each round does every work once, in an order that turns with the round, so that whatever else the machine does
-hits all of them alike; a ratio is that of one round, and the median of these is what counts. Memory is the peak of a
-process that makes and does nothing but one of them, beyond what it held after the imports.
+A benchmark gives its ways by name, the one to compare with first; each is made ready once, in a process of its own.
+Each round does every work once, one at a time, in an order that turns with the round, so that whatever else the machine
+does hits all of them alike. A ratio is that of two ways in one round, and the median of these is what counts. A first
+round is not counted; the outputs that it gave must agree, or the benchmark fails. Memory is the peak of a way's process
+beyond what it held after the imports, or that of the largest process that it started.
 """
 
 import argparse
 import json
-import platform
 import statistics
-import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
+from typing import Any, Protocol
 
-Work = Callable[[], object]
-Ways = Mapping[str, Callable[[], Work]]  # name → what makes the work ready
+from machine import commit, machine
+from page import origins, section
+from workers import Ready, Setting, Way, WayFailed, Work, Worker, serve
+
+__all__ = [
+    "Benchmark",
+    "Disagreement",
+    "Measured",
+    "Ready",
+    "Setting",
+    "Table",
+    "Target",
+    "Way",
+    "Work",
+    "agree",
+    "at_least",
+    "at_most",
+    "run",
+    "tell",
+    "working",
+]
+
+Outputs = Mapping[str, Any]  # way → what its work gave, as an array of numpy
+Told = Mapping[str, object]
+
+
+class Disagreement(Exception):
+    """The ways did not do the same work."""
+
+
+class Doer(Protocol):
+    """What takes part in the turns: a Worker."""
+
+    def work(self, keep: Path | None = None) -> float:
+        """Do the work once: seconds."""
 
 
 @dataclass(frozen=True)
@@ -26,93 +63,212 @@ class Measured:
     """One way of doing the work."""
 
     name: str
-    seconds: float  # median
-    ratio: float  # its time over that of the first way, median of the rounds
-    low: float  # of the ratio, the first and the third quartile
-    high: float
+    times: list[float]  # seconds, one a round
+    how: str = ""
     megabytes: float | None = None
+    told: Told = field(default_factory=dict)  # what explains it
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """The median."""
+        return statistics.median(self.times)
 
 
-def take_turns(ways: Ways, rounds: int) -> list[Measured]:
-    """Do every work once a round; a first round is not counted."""
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    works = {name: make() for name, make in ways.items()}
-    for number in range(-1, rounds):
-        names = list(ways)
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            began = time.perf_counter()
-            works[name]()
-            if number >= 0:
-                seconds[name].append(time.perf_counter() - began)
-    first = seconds[next(iter(ways))]
-    found = []
-    for name, own in seconds.items():
-        ratios = [mine / base for mine, base in zip(own, first, strict=True)]
-        low, _, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else (ratios[0],) * 3
-        found.append(Measured(name, statistics.median(own), statistics.median(ratios), low, high))
-    return found
+@dataclass(frozen=True)
+class Target:
+    """What is asked for, and what was found; None where it could not be measured."""
+
+    asked: str
+    measured: float | None
+    met: bool | None
 
 
-def megabytes_of(make: Callable[[], Work]) -> float:
-    """The peak of this process while it makes and does a work twice, beyond what it held before; Linux only."""
-    before = status("VmRSS")
-    work = make()
-    work()
-    work()
-    return (status("VmHWM") - before) / 1024
+@dataclass(frozen=True)
+class Table:
+    """What the ways of one setting were found to take."""
+
+    setting: Setting
+    ways: Mapping[str, Measured]  # without those that failed
+    failed: Mapping[str, str]  # way → its error
+
+    def ratios(self, one: str, other: str) -> list[float]:
+        """The time of one way over that of the other, round by round."""
+        pairs = zip(self.ways[one].times, self.ways[other].times, strict=True)
+        return [mine / theirs for mine, theirs in pairs]
+
+    def ratio(self, one: str, other: str) -> float | None:
+        """The median of the ratios; None where one of them failed."""
+        if one in self.ways and other in self.ways:
+            return statistics.median(self.ratios(one, other))
+        return None
+
+    def memory(self, one: str, other: str) -> float | None:
+        """The memory of one way over that of the other."""
+        mine, theirs = (self.ways[name].megabytes if name in self.ways else None for name in (one, other))
+        return mine / theirs if mine and theirs else None
+
+    def fastest(self, names: Sequence[str]) -> str | None:
+        """The way that takes the least time; None where all of them failed."""
+        there = [name for name in names if name in self.ways]
+        return min(there, key=lambda name: self.ways[name].seconds) if there else None
 
 
-def status(key: str) -> int:
-    """A figure of this process, in kB."""
-    with Path("/proc/self/status").open(encoding="ascii") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith(key))
+@dataclass(frozen=True)
+class Benchmark:
+    """A comparison."""
+
+    title: str
+    ways: Mapping[str, Way]  # the one to compare with first
+    check: Callable[[Outputs], Mapping[str, Told]]  # what explains each way, or a Disagreement
+    targets: Callable[[Table], list[Target]]
+    facts: Callable[[Table], Told]  # about the work, and what explains the figures
+    threads: tuple[int, ...] = (2,)  # a table for each
+    rounds: int = 5
 
 
-def run(
-    title: str,
-    ways: Ways,
-    *,
-    rounds: int,
-    facts: Mapping[str, object],
-    check: Callable[[], None] = lambda: None,
-) -> None:
-    """The command line of a benchmark: the table of its ways, or --json. The caller has imported what they need."""
-    parser = argparse.ArgumentParser(description=title)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+def at_least(bound: float, words: str, measured: float | None) -> Target:
+    """It shall be this much or more."""
+    return Target(f"≥ {bound:.4g} {words}", measured, None if measured is None else measured >= bound)
+
+
+def at_most(bound: float, words: str, measured: float | None) -> Target:
+    """It shall be this much or less."""
+    return Target(f"≤ {bound:.4g} {words}", measured, None if measured is None else measured <= bound)
+
+
+def agree(outputs: Outputs, tolerance: float) -> dict[str, Told]:
+    """Every output is that of the first way, number by number."""
+    first, *others = outputs
+    told: dict[str, Told] = {}
+    for name in others:
+        found = float(abs(outputs[name] - outputs[first]).max())
+        if not found <= tolerance:
+            raise Disagreement(f"{name} differs from {first} by {found:.2g}, more than {tolerance:g}")
+        told[name] = {"difference": f"{found:.1e}"}
+    return told
+
+
+def take_turns(
+    doers: Mapping[str, Doer], rounds: int, check: Callable[[Outputs], object]
+) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """Every work once a round: the seconds of each, and the errors of those that broke down."""
+    seconds: dict[str, list[float]] = {name: [] for name in doers}
+    failed: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(-1, rounds):
+            tell(f"round {number + 1} of {rounds}" if number >= 0 else "warming up")
+            names = [name for name in doers if name not in failed]
+            turn = number % len(names)
+            for name in names[turn:] + names[:turn]:
+                keep = Path(folder) / f"{list(doers).index(name)}.npy" if number < 0 else None
+                time.sleep(0.1)  # threads of the one before may spin for a moment
+                try:
+                    took = doers[name].work(keep)
+                except WayFailed as error:
+                    failed[name] = str(error)
+                    continue
+                if number >= 0:
+                    seconds[name].append(took)
+            if number < 0:
+                check(load_outputs(Path(folder), list(doers)))
+    return {name: times for name, times in seconds.items() if name not in failed}, failed
+
+
+def load_outputs(folder: Path, names: Sequence[str]) -> dict[str, Any]:
+    """What the ways gave, those that gave something."""
+    import numpy as np
+
+    paths = {name: folder / f"{number}.npy" for number, name in enumerate(names)}
+    return {name: np.load(path) for name, path in paths.items() if path.is_file()}
+
+
+def measure(benchmark: Benchmark, setting: Setting, rounds: int) -> Table:
+    """Make every way ready and let them take turns."""
+    workers: dict[str, Worker] = {}
+    failed: dict[str, str] = {}
+    told: dict[str, Told] = {}
+    with ExitStack() as stack:
+        for name, way in benchmark.ways.items():
+            tell(f"{setting.threads} threads: making ready {name}")
+            try:
+                workers[name] = Worker(name, way, setting)
+            except WayFailed as error:
+                failed[name] = str(error)
+                tell(f"{name}: {error}")
+            else:
+                stack.callback(workers[name].close)
+        base = next(iter(benchmark.ways))
+        if base in failed:
+            raise SystemExit(f"{base}: {failed[base]}")
+        times, broken = take_turns(workers, rounds, lambda outputs: told.update(benchmark.check(outputs)))
+        if base in broken:
+            raise SystemExit(f"{base}: {broken[base]}")
+        ways = {}
+        for name, own in times.items():
+            worker = workers[name]
+            explained = {**told.get(name, {}), **worker.more()}
+            ways[name] = Measured(name, own, worker.how, worker.megabytes, explained, worker.versions)
+    return Table(setting, ways, {**failed, **broken})
+
+
+def table_to_json(benchmark: Benchmark, table: Table) -> dict[str, Any]:
+    """A table with its targets and facts, as results hold it."""
+    base = next(iter(table.ways))
+    ways = []
+    for name, one in table.ways.items():
+        ratios = table.ratios(name, base)
+        low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+        ways.append({**asdict(one), "seconds": one.seconds, "ratio": middle, "low": low, "high": high})
+    return {
+        "threads": table.setting.threads,
+        "ways": ways,
+        "failed": dict(table.failed),
+        "facts": dict(benchmark.facts(table)),
+        "targets": [asdict(target) for target in benchmark.targets(table)],
+    }
+
+
+def run(benchmark: Benchmark) -> None:
+    """The command line of a benchmark."""
+    parser = argparse.ArgumentParser(description=benchmark.title)
+    parser.add_argument("--json", action="store_true", help="the result as JSON")
+    parser.add_argument("--full", action="store_true", help="at full size")
+    parser.add_argument("--rounds", type=int, default=benchmark.rounds)
+    parser.add_argument("--threads", type=int, nargs="+", default=benchmark.threads)
+    for hidden in ("--work", "--prepare", "--setting"):
+        parser.add_argument(hidden, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    import torch
-
-    torch.set_num_threads(arguments.threads)
-    if arguments.memory_of:
-        print(megabytes_of(ways[arguments.memory_of]))
+    if name := arguments.work or arguments.prepare:
+        setting = Setting(**json.loads(arguments.setting))
+        serve(benchmark.ways[name], setting, prepare=arguments.prepare is not None)
         return
-    check()
-    found = take_turns(ways, arguments.rounds)
-    found = [Measured(**{**asdict(one), "megabytes": memory_apart(one.name, arguments.threads)}) for one in found]
-    machine = {"processor": platform.processor() or platform.machine(), "torch": torch.__version__}
-    about = {"title": title, "rounds": arguments.rounds, "threads": arguments.threads, **facts, **machine}
-    if arguments.json:
-        print(json.dumps({**about, "ways": [asdict(one) for one in found]}))
-    else:
-        print(table(about, found))
+    from plait import __version__
+    from plait.encoder.find import find_checkpoint
+
+    minilm = str(find_checkpoint("minilm"))
+    try:
+        settings = [Setting(arguments.full, threads, minilm) for threads in arguments.threads]
+        tables = [measure(benchmark, setting, arguments.rounds) for setting in settings]
+    except Disagreement as error:
+        raise SystemExit(f"{working()}: the outputs do not agree: {error}") from None
+    result = {
+        "benchmark": working(),
+        "title": benchmark.title,
+        "size": "full" if arguments.full else "reduced",
+        "rounds": arguments.rounds,
+        "machine": machine(),
+        "versions": {"plait": f"{__version__} ({commit()})", "torch": version("torch"), "python": python_version()},
+        "tables": [table_to_json(benchmark, table) for table in tables],
+    }
+    print(json.dumps(result) if arguments.json else f"{section(result)}\n\n{origins([result])}")
 
 
-def memory_apart(name: str, threads: int) -> float:
-    """What a way needs, measured in a process of its own."""
-    command = [sys.executable, sys.argv[0], "--memory-of", name, "--threads", str(threads)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+def working() -> str:
+    """The name of the benchmark that runs."""
+    return Path(sys.argv[0]).stem
 
 
-def table(about: Mapping[str, object], found: Sequence[Measured]) -> str:
-    """Markdown for people."""
-    facts = ", ".join(f"{key} {value}" for key, value in about.items() if key != "title")
-    lines = [f"**{about['title']}** ({facts})", "", "| way | seconds | time, as a ratio | quartiles | MB |"]
-    lines.append("|---|---|---|---|---|")
-    for one in found:
-        memory = "" if one.megabytes is None else f"{one.megabytes:,.0f}"
-        lines.append(f"| {one.name} | {one.seconds:.3f} | {one.ratio:.2f} | {one.low:.2f}–{one.high:.2f} | {memory} |")
-    return "\n".join(lines)
+def tell(what: str) -> None:
+    """Say on the standard error what is being done."""
+    print(f"{working()}: {what}", file=sys.stderr, flush=True)

@@ -1,11 +1,11 @@
 """SoftTriple in chunks against the plain formula and pytorch-metric-learning, forwards and backwards.
 
-python benchmarks/soft_triple.py [--json] [--threads N]
+python benchmarks/soft_triple.py [--json] [--rounds N] [--threads N]
 """
 
 import torch
 import torch.nn.functional as F
-from compare import Work, run
+from compare import Benchmark, Setting, Table, Target, Way, Work, agree, at_least, at_most, run
 from pytorch_metric_learning.losses import SoftTripleLoss
 from torch import Tensor
 
@@ -24,12 +24,12 @@ def inputs() -> tuple[Tensor, Tensor, SoftTriple]:
     return states_ND, label_N, SoftTriple(CLASSES, WIDTH, generator, **options)
 
 
-def in_chunks() -> Work:
+def in_chunks(setting: Setting) -> Work:
     states_ND, label_N, module = inputs()
     return lambda: trained(module(states_ND, label_N))
 
 
-def plain() -> Work:
+def plain(setting: Setting) -> Work:
     states_ND, label_N, module = inputs()
 
     def loss() -> Tensor:
@@ -42,7 +42,7 @@ def plain() -> Work:
     return lambda: trained(loss())
 
 
-def peer() -> Work:
+def peer(setting: Setting) -> Work:
     states_ND, label_N, module = inputs()
     theirs = SoftTripleLoss(CLASSES, WIDTH, centers_per_class=PROXIES, la=LAMBDA, gamma=GAMMA, margin=DELTA)
     with torch.no_grad():
@@ -55,14 +55,27 @@ def trained(loss: Tensor) -> float:
     return loss.item()
 
 
-def check_equal() -> None:
-    values = [make()() for make in WAYS.values()]
-    if max(values) - min(values) > 1e-4:
-        raise SystemExit(f"the losses differ: {values}")
+def targets(table: Table) -> list[Target]:
+    return [
+        at_most(1 / 6, f"of the memory of {PEER}", table.memory("plait", PEER)),
+        at_least(1.3, f"× the speed of {PEER}", table.ratio(PEER, "plait")),
+    ]
 
 
-WAYS = {"plait": in_chunks, "plain formula": plain, "pytorch-metric-learning": peer}
+PEER = "pytorch-metric-learning"
+SIZES = {"tokens": TOKENS, "classes": CLASSES, "proxies of each class": PROXIES, "width": WIDTH}
+BENCHMARK = Benchmark(
+    "SoftTriple, forwards and backwards",
+    {
+        "plait": Way(in_chunks, how="similarities in chunks"),
+        "plain formula": Way(plain),
+        PEER: Way(peer, imports=("pytorch_metric_learning",), how="its SoftTripleLoss with the same proxies"),
+    },
+    check=lambda losses: agree(losses, 1e-4),
+    targets=targets,
+    facts=lambda table: SIZES,
+    rounds=7,
+)
 
 if __name__ == "__main__":
-    facts = {"tokens": TOKENS, "classes": CLASSES, "proxies": PROXIES, "width": WIDTH}
-    run("SoftTriple", WAYS, rounds=7, facts=facts, check=check_equal)
+    run(BENCHMARK)

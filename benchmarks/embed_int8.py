@@ -1,0 +1,101 @@
+"""Embedding the same texts with 8-bit weights: what it saves, and what it costs in agreement and in score.
+
+    python benchmarks/embed_int8.py [--json] [--full] [--rounds N] [--threads N …]
+
+plait exports with `plait export MODEL --to onnx --int8`; the peers are sentence-transformers' ONNX and OpenVINO
+backends, quantized as its documentation sets it up.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from compare import Benchmark, Setting, Table, Target, at_least, at_most, run
+from embed import facts, load_plait
+from embedders import SORTED, export_onnx, export_openvino, onnx_embedder, openvino_embedder, peer_way, plait_way
+from machine import has_instructions
+from store import kept
+
+FP32 = "plait, fp32"
+PEARSON = "STS dev Pearson"
+ONNX = {
+    "imports": ("torch", "sentence_transformers", "optimum.onnxruntime", "onnxruntime"),
+    "export": export_onnx,
+    "peer": "onnx",
+}
+OPENVINO = {
+    "imports": ("torch", "sentence_transformers", "optimum.intel", "openvino"),
+    "export": export_openvino,
+    "peer": "openvino",
+}
+
+
+def export_int8(setting: Setting) -> str:
+    """plait's own export, anew each time: the code may have changed."""
+    folder = kept("models") / "plait-int8"
+    shutil.rmtree(folder, ignore_errors=True)
+    words = ["export", "minilm", "--to", "onnx", "--int8", "--out", str(folder)]
+    done = subprocess.run([sys.executable, "-m", "plait", *words], stderr=sys.stderr)
+    if done.returncode:
+        raise SystemExit(done.returncode)
+    return str(folder)
+
+
+def load_int8(setting: Setting):
+    import plait
+
+    return plait.load(setting.prepared, engine="onnx")
+
+
+def check(outputs) -> dict[str, dict[str, object]]:
+    """How near each embedding is to that in full precision; how near it must be is a target."""
+    units = {name: found / np.linalg.norm(found, axis=1, keepdims=True) for name, found in outputs.items()}
+    told: dict[str, dict[str, object]] = {}
+    for name, found_nD in units.items():
+        cosines_n = (found_nD * units[FP32]).sum(axis=1)
+        told[name] = {"least cosine": round(float(cosines_n.min()), 4), "mean cosine": round(float(cosines_n.mean()), 4)}
+    return told
+
+
+def targets(table: Table) -> list[Target]:
+    peers = [name for name in WAYS if name not in (OURS, FP32)]
+    fastest = table.fastest(peers)
+    ours, full = table.ways[OURS].told, table.ways[FP32].told
+    found = [at_least(1, f"× the speed of the fastest peer, {fastest}", table.ratio(fastest or "", OURS))]
+    for key in ("least cosine", "mean cosine"):
+        theirs = table.ways[fastest].told[key] if fastest else 0.0
+        found.append(at_least(theirs, f"{key}, that of {fastest}", ours[key]))
+    found.append(at_most(0.003, "loss of Pearson's correlation on STS dev", full[PEARSON] - ours[PEARSON]))
+    return found
+
+
+OURS = "plait, int8"
+WAYS = {
+    OURS: plait_way(
+        load_int8, prepare=export_int8, how='`plait export minilm --to onnx --int8`, `plait.load(…, engine="onnx")`'
+    ),
+    FP32: plait_way(load_plait, how='`plait.load("minilm").embed(texts)`'),
+    "sentence-transformers, ONNX int8 avx2": peer_way(
+        onnx_embedder("model_quint8_avx2.onnx"), **ONNX, how=f"avx2, dynamic, per channel; {SORTED}"
+    ),
+    "sentence-transformers, ONNX int8 avx2 per tensor": peer_way(
+        onnx_embedder("model_quint8_avx2_tensor.onnx"), **ONNX, how=f"avx2, dynamic, per tensor; {SORTED}"
+    ),
+    "sentence-transformers, OpenVINO int8": peer_way(
+        openvino_embedder("openvino_model_qint8_quantized.xml"),
+        **OPENVINO,
+        how=f"static, as its documentation calibrates it, on texts of SST that are not measured; {SORTED}",
+    ),
+}
+if has_instructions("avx512_vnni"):
+    WAYS["sentence-transformers, ONNX int8 avx512_vnni"] = peer_way(
+        onnx_embedder("model_qint8_avx512_vnni.onnx"), **ONNX, how=f"avx512_vnni, dynamic, per channel; {SORTED}"
+    )
+BENCHMARK = Benchmark(
+    "Embedding with 8-bit weights", WAYS, check=check, targets=targets, facts=facts, threads=(2, 1)
+)
+
+if __name__ == "__main__":
+    run(BENCHMARK)

@@ -1,0 +1,216 @@
+"""Ways to embed texts with MiniLM: plait, and its peers in their best configuration.
+
+Every peer gets texts of like length together, and the size of batches that was fastest on a sample. An embedder is a
+function of texts and the size of batches.
+"""
+
+import csv
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from compare import Ready, Setting, Way
+from machine import has_instructions
+from store import kept
+from texts import mixed, scored_pairs, texts_of
+
+Embedder = Callable[[list[str], int], Any]
+BATCHES = (16, 32, 64, 128)
+SORTED = "encode(texts, batch_size), which sorts by length"
+
+
+def plait_way(load: Callable[[Setting], Any], **options: Any) -> Way:
+    """plait, which chooses its batches itself."""
+
+    def make(setting: Setting) -> Ready:
+        model, texts = load(setting), mixed(setting.full)
+        told = {"padding": lambda: "0 %", "STS dev Pearson": lambda: pearson(model.embed)}
+        return Ready(lambda: model.embed(texts), told)
+
+    return Way(make, imports=("plait", "torch", "tokenizers"), **options)
+
+
+def peer_way(
+    load: Callable[[Setting], Embedder], *, export: Callable[[Setting], object] | None = None, **options: Any
+) -> Way:
+    """A peer: what it needs is exported before, and the size of its batches is chosen."""
+
+    def prepare(setting: Setting) -> int:
+        if export:
+            export(setting)
+        return best_batch(load(setting), mixed(setting.full))
+
+    def make(setting: Setting) -> Ready:
+        embed, texts, batch = load(setting), mixed(setting.full), setting.prepared
+        told = {
+            "padding": lambda: share_of_padding(texts, batch, Path(setting.minilm)),
+            "STS dev Pearson": lambda: pearson(lambda texts: embed(texts, batch)),
+        }
+        return Ready(lambda: embed(texts, batch), told, how=f"batches of {batch}, the fastest of {BATCHES}")
+
+    return Way(make, prepare=prepare, **options)
+
+
+def best_batch(embed: Embedder, texts: Sequence[str]) -> int:
+    """The size of batches that is fastest, on blocks of texts of like length: the shortest, the longest, between."""
+    ordered, block = sorted(texts, key=len), BATCHES[-1]
+    last = max(0, len(ordered) - block)
+    sample = [text for start in (0, last // 2, last) for text in ordered[start : start + block]]
+
+    def seconds(batch: int) -> float:
+        began = time.perf_counter()
+        embed(sample, batch)
+        return time.perf_counter() - began
+
+    seconds(BATCHES[0])
+    return min(BATCHES, key=lambda batch: min(seconds(batch), seconds(batch)))
+
+
+def token_lengths(texts: Sequence[str], folder: Path) -> list[int]:
+    """How many tokens each text has, cut where the model cuts."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(json.loads((folder / "sentence_bert_config.json").read_text())["max_seq_length"])
+    return [len(encoding.ids) for encoding in tokenizer.encode_batch(list(texts))]
+
+
+def share_of_padding(texts: Sequence[str], batch: int, folder: Path) -> str:
+    """Of the tokens that are encoded when texts are sorted by characters and each batch is as long as its longest."""
+    lengths = token_lengths(sorted(texts, key=lambda text: -len(text)), folder)
+    batches = [lengths[start : start + batch] for start in range(0, len(lengths), batch)]
+    return f"{1 - sum(lengths) / sum(max(rows) * len(rows) for rows in batches):.1%}"
+
+
+def pearson(embed: Callable[[list[str]], Any]) -> float:
+    """How well cosines follow the scores of STS's dev pairs."""
+    import numpy as np
+
+    first, second, scores = scored_pairs()
+    one_nD, other_nD = np.asarray(embed(first)), np.asarray(embed(second))
+    lengths_n = np.linalg.norm(one_nD, axis=1) * np.linalg.norm(other_nD, axis=1)
+    return round(float(np.corrcoef((one_nD * other_nD).sum(axis=1) / lengths_n, scores)[0, 1]), 5)
+
+
+def sentence_transformers(setting: Setting, folder: Path | str, **options: Any) -> Embedder:
+    """Its own encode."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu", **options)
+    return lambda texts, batch: model.encode(texts, batch_size=batch, show_progress_bar=False)
+
+
+def torch_embedder(setting: Setting) -> Embedder:
+    return sentence_transformers(setting, setting.minilm)
+
+
+def onnx_embedder(file: str) -> Callable[[Setting], Embedder]:
+    def load(setting: Setting) -> Embedder:
+        import onnxruntime
+
+        session = onnxruntime.SessionOptions()
+        session.intra_op_num_threads = setting.threads
+        options = {"file_name": f"onnx/{file}", "provider": "CPUExecutionProvider", "session_options": session}
+        return sentence_transformers(setting, onnx_folder(), backend="onnx", model_kwargs=options)
+
+    return load
+
+
+def openvino_embedder(file: str, **hints: str) -> Callable[[Setting], Embedder]:
+    def load(setting: Setting) -> Embedder:
+        options = {"file_name": f"openvino/{file}", "ov_config": {"INFERENCE_NUM_THREADS": setting.threads, **hints}}
+        return sentence_transformers(setting, openvino_folder(), backend="openvino", model_kwargs=options)
+
+    return load
+
+
+def fastembed_embedder(setting: Setting) -> Embedder:
+    """It does not sort, so texts are handed over by length, the longest first as sentence-transformers does it."""
+    from fastembed import TextEmbedding
+    from fastembed.common.model_description import ModelSource, PoolingType
+
+    TextEmbedding.add_custom_model(
+        "minilm", pooling=PoolingType.MEAN, normalization=True, sources=ModelSource(hf="none"), dim=384
+    )
+    model = TextEmbedding("minilm", specific_model_path=str(fastembed_folder()), threads=setting.threads)
+
+    def embed(texts: list[str], batch: int) -> Any:
+        import numpy as np
+
+        order = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
+        found = np.stack(list(model.embed([texts[number] for number in order], batch_size=batch)))
+        embedded_nD = np.empty_like(found)
+        embedded_nD[order] = found
+        return embedded_nD
+
+    return embed
+
+
+def onnx_folder() -> Path:
+    return kept("models/onnx")
+
+
+def openvino_folder() -> Path:
+    return kept("models/openvino")
+
+
+def fastembed_folder() -> Path:
+    return kept("models/fastembed")
+
+
+def export_onnx(setting: Setting) -> None:
+    """sentence-transformers exports the folder of weights, optimizes the graph and quantizes it, once."""
+    if (onnx_folder() / "onnx/model_quint8_avx2.onnx").is_file():
+        return
+    from optimum.onnxruntime.configuration import AutoQuantizationConfig
+    from sentence_transformers import (
+        SentenceTransformer,
+        export_dynamic_quantized_onnx_model,
+        export_optimized_onnx_model,
+    )
+
+    model, folder = SentenceTransformer(setting.minilm, backend="onnx", device="cpu"), str(onnx_folder())
+    model.save_pretrained(folder)
+    for level in ("O2", "O3"):
+        export_optimized_onnx_model(model, level, folder)
+    if has_instructions("avx512_vnni"):
+        export_dynamic_quantized_onnx_model(model, "avx512_vnni", folder)
+    tensor = AutoQuantizationConfig.avx2(is_static=False, per_channel=False)
+    export_dynamic_quantized_onnx_model(model, tensor, folder, file_suffix="quint8_avx2_tensor")
+    export_dynamic_quantized_onnx_model(model, "avx2", folder)
+
+
+def export_openvino(setting: Setting) -> None:
+    """sentence-transformers exports the folder of weights; int8 is calibrated on texts that are not measured."""
+    if (openvino_folder() / "openvino/openvino_model_qint8_quantized.xml").is_file():
+        return
+    from sentence_transformers import SentenceTransformer, export_static_quantized_openvino_model
+
+    model, folder = SentenceTransformer(setting.minilm, backend="openvino", device="cpu"), str(openvino_folder())
+    model.save_pretrained(folder)
+    calibration = kept("models/calibration")
+    measured = set(mixed(full=True))
+    with (calibration / "train.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text"])
+        writer.writerows([text] for text in texts_of("SST") if text not in measured)
+    data = {"dataset_name": str(calibration), "dataset_config_name": "default"}
+    export_static_quantized_openvino_model(model, None, folder, **data, dataset_split="train", column_name="text")
+
+
+def export_fastembed(setting: Setting) -> None:
+    """The graph that sentence-transformers exported, beside a tokenizer that cuts where the others do."""
+    folder, exported = fastembed_folder(), onnx_folder() / "onnx/model.onnx"
+    if not exported.is_file():
+        raise SystemExit("sentence-transformers could not export the graph that it would load")
+    for name in ("config.json", "tokenizer.json", "special_tokens_map.json", "tokenizer_config.json"):
+        shutil.copy(Path(setting.minilm) / name, folder)
+    shutil.copy(exported, folder)
+    limit = json.loads((Path(setting.minilm) / "sentence_bert_config.json").read_text())["max_seq_length"]
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= {"model_max_length": limit, "max_length": limit}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))

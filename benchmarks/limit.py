@@ -1,0 +1,88 @@
+"""The limit: the matrix products of a piece of work, and nothing else.
+
+The work is watched once; then the same products are done on numbers that are at hand: linear layers by the routine
+that the work calls, with its own weights, and the two products of each attention by torch.bmm.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+PLAIN = ("mm", "bmm", "addmm", "baddbmm", "matmul")  # their last two matrices are the factors
+
+
+class Products(TorchDispatchMode):
+    """Keeps a list of the matrix products that are done while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.again: list[Callable[[Tensor], object]] = []  # each does one product, on numbers from a buffer
+        self.largest = 0  # what the buffer must hold
+        self.rows: Counter[int] = Counter()  # weight → rows that were multiplied with it
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Note a product and let it happen."""
+        kwargs = kwargs or {}
+        name = function.overloadpacket.__name__
+        if "linear" in name:
+            self.note(partial(linear, function, args[0].shape, args[1:], kwargs), args[0].numel())
+            self.rows[args[1].data_ptr()] += args[0].shape[:-1].numel()
+        elif "scaled_dot_product" in name:
+            texts, heads, length, width = args[0].shape
+            self.note(partial(attention, texts * heads, length, width), texts * heads * length * max(length, width))
+        elif name in PLAIN:
+            shapes = [factor.shape for factor in args if isinstance(factor, Tensor)][-2:]
+            self.note(partial(product, shapes), max(shape.numel() for shape in shapes))
+        return function(*args, **kwargs)
+
+    def note(self, again: Callable[[Tensor], object], size: int) -> None:
+        """One product more."""
+        self.again.append(again)
+        self.largest = max(self.largest, size)
+
+    def tokens(self) -> int:
+        """How many tokens went through the encoder, padding included: rows that any one weight met."""
+        return max(self.rows.values())
+
+    def work(self) -> Callable[[], None]:
+        """All of them once more."""
+        if not self.again:
+            raise SystemExit("no matrix product was seen; does another thread or engine do them?")
+        buffer = torch.randn(self.largest)
+
+        def replay() -> None:
+            with torch.inference_mode():
+                for again in self.again:
+                    again(buffer)
+
+        return replay
+
+
+def linear(
+    function: Any, shape: torch.Size, others: tuple[Any, ...], kwargs: Mapping[str, Any], buffer: Tensor
+) -> object:
+    return function(taken(buffer, shape), *others, **kwargs)
+
+
+def attention(count: int, length: int, width: int, buffer: Tensor) -> object:
+    states = taken(buffer, (count, length, width))
+    torch.bmm(states, states.transpose(1, 2))
+    return torch.bmm(taken(buffer, (count, length, length)), states)
+
+
+def product(shapes: list[torch.Size], buffer: Tensor) -> object:
+    one, other = (taken(buffer, shape) for shape in shapes)
+    return one @ other
+
+
+def taken(buffer: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The beginning of a buffer in a shape."""
+    return buffer[: math.prod(shape)].view(shape)

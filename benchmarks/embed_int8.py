@@ -9,7 +9,6 @@ backends, quantized as its documentation sets it up.
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 from compare import Benchmark, Setting, Table, Target, at_least, at_most, run
@@ -55,7 +54,10 @@ def check(outputs) -> dict[str, dict[str, object]]:
     told: dict[str, dict[str, object]] = {}
     for name, found_nD in units.items():
         cosines_n = (found_nD * units[FP32]).sum(axis=1)
-        told[name] = {"least cosine": round(float(cosines_n.min()), 4), "mean cosine": round(float(cosines_n.mean()), 4)}
+        told[name] = {
+            "least cosine": round(float(cosines_n.min()), 4),
+            "mean cosine": round(float(cosines_n.mean()), 4),
+        }
     return told
 
 
@@ -93,9 +95,7 @@ if has_instructions("avx512_vnni"):
     WAYS["sentence-transformers, ONNX int8 avx512_vnni"] = peer_way(
         onnx_embedder("model_qint8_avx512_vnni.onnx"), **ONNX, how=f"avx512_vnni, dynamic, per channel; {SORTED}"
     )
-BENCHMARK = Benchmark(
-    "Embedding with 8-bit weights", WAYS, check=check, targets=targets, facts=facts, threads=(2, 1)
-)
+BENCHMARK = Benchmark("Embedding with 8-bit weights", WAYS, check=check, targets=targets, facts=facts, threads=(2, 1))
 
 if __name__ == "__main__":
     run(BENCHMARK)

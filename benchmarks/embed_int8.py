@@ -9,7 +9,6 @@ backends, quantized as its documentation sets it up.
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 from compare import Benchmark, Setting, Table, Target, at_least, at_most, run
@@ -23,11 +22,13 @@ PEARSON = "STS dev Pearson"
 ONNX = {
     "imports": ("torch", "sentence_transformers", "optimum.onnxruntime", "onnxruntime"),
     "export": export_onnx,
+    "scored": True,
     "peer": "onnx",
 }
 OPENVINO = {
     "imports": ("torch", "sentence_transformers", "optimum.intel", "openvino"),
     "export": export_openvino,
+    "scored": True,
     "peer": "openvino",
 }
 
@@ -55,7 +56,10 @@ def check(outputs) -> dict[str, dict[str, object]]:
     told: dict[str, dict[str, object]] = {}
     for name, found_nD in units.items():
         cosines_n = (found_nD * units[FP32]).sum(axis=1)
-        told[name] = {"least cosine": round(float(cosines_n.min()), 4), "mean cosine": round(float(cosines_n.mean()), 4)}
+        told[name] = {
+            "least cosine": round(float(cosines_n.min()), 4),
+            "mean cosine": round(float(cosines_n.mean()), 4),
+        }
     return told
 
 
@@ -74,14 +78,14 @@ def targets(table: Table) -> list[Target]:
 OURS = "plait, int8"
 WAYS = {
     OURS: plait_way(
-        load_int8, prepare=export_int8, how='`plait export minilm --to onnx --int8`, `plait.load(…, engine="onnx")`'
+        load_int8,
+        prepare=export_int8,
+        scored=True,
+        how='`plait export minilm --to onnx --int8 --out DIR`, `plait.load(DIR, engine="onnx").embed(texts)`',
     ),
-    FP32: plait_way(load_plait, how='`plait.load("minilm").embed(texts)`'),
+    FP32: plait_way(load_plait, scored=True, how='`plait.load("minilm").embed(texts)`'),
     "sentence-transformers, ONNX int8 avx2": peer_way(
         onnx_embedder("model_quint8_avx2.onnx"), **ONNX, how=f"avx2, dynamic, per channel; {SORTED}"
-    ),
-    "sentence-transformers, ONNX int8 avx2 per tensor": peer_way(
-        onnx_embedder("model_quint8_avx2_tensor.onnx"), **ONNX, how=f"avx2, dynamic, per tensor; {SORTED}"
     ),
     "sentence-transformers, OpenVINO int8": peer_way(
         openvino_embedder("openvino_model_qint8_quantized.xml"),
@@ -93,9 +97,7 @@ if has_instructions("avx512_vnni"):
     WAYS["sentence-transformers, ONNX int8 avx512_vnni"] = peer_way(
         onnx_embedder("model_qint8_avx512_vnni.onnx"), **ONNX, how=f"avx512_vnni, dynamic, per channel; {SORTED}"
     )
-BENCHMARK = Benchmark(
-    "Embedding with 8-bit weights", WAYS, check=check, targets=targets, facts=facts, threads=(2, 1)
-)
+BENCHMARK = Benchmark("Embedding with 8-bit weights", WAYS, check=check, targets=targets, facts=facts, threads=(2, 1))
 
 if __name__ == "__main__":
     run(BENCHMARK)

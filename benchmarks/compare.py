@@ -188,22 +188,22 @@ def measure(benchmark: Benchmark, setting: Setting, rounds: int) -> Table:
     workers: dict[str, Worker] = {}
     failed: dict[str, str] = {}
     told: dict[str, Told] = {}
+    base = next(iter(benchmark.ways))
     with ExitStack() as stack:
         for name, way in benchmark.ways.items():
             tell(f"{setting.threads} threads: making ready {name}")
             try:
                 workers[name] = Worker(name, way, setting)
             except WayFailed as error:
+                if name == base:
+                    raise SystemExit(f"{working()}: {base}: {error}") from None
                 failed[name] = str(error)
                 tell(f"{name}: {error}")
             else:
                 stack.callback(workers[name].close)
-        base = next(iter(benchmark.ways))
-        if base in failed:
-            raise SystemExit(f"{base}: {failed[base]}")
         times, broken = take_turns(workers, rounds, lambda outputs: told.update(benchmark.check(outputs)))
         if base in broken:
-            raise SystemExit(f"{base}: {broken[base]}")
+            raise SystemExit(f"{working()}: {base}: {broken[base]}")
         ways = {}
         for name, own in times.items():
             worker = workers[name]

@@ -104,11 +104,11 @@ WAYS = {
         torch_embedder, peer="sentence-transformers", imports=("torch", "sentence_transformers"), how=SORTED
     ),
     "sentence-transformers, ONNX": peer_way(
-        onnx_embedder("model_O3.onnx"),
+        onnx_embedder("model.onnx"),
         export=export_onnx,
         peer="onnx",
         imports=("torch", "sentence_transformers", "optimum.onnxruntime", "onnxruntime"),
-        how=f'backend="onnx", its own export optimized at O3; {SORTED}',
+        how=f'backend="onnx", its own export; optimized at O2 or O3 beforehand it takes the same time; {SORTED}',
     ),
     "sentence-transformers, OpenVINO": peer_way(
         openvino_embedder("openvino_model.xml", INFERENCE_PRECISION_HINT="f32"),

@@ -22,11 +22,13 @@ PEARSON = "STS dev Pearson"
 ONNX = {
     "imports": ("torch", "sentence_transformers", "optimum.onnxruntime", "onnxruntime"),
     "export": export_onnx,
+    "scored": True,
     "peer": "onnx",
 }
 OPENVINO = {
     "imports": ("torch", "sentence_transformers", "optimum.intel", "openvino"),
     "export": export_openvino,
+    "scored": True,
     "peer": "openvino",
 }
 
@@ -76,14 +78,14 @@ def targets(table: Table) -> list[Target]:
 OURS = "plait, int8"
 WAYS = {
     OURS: plait_way(
-        load_int8, prepare=export_int8, how='`plait export minilm --to onnx --int8`, `plait.load(…, engine="onnx")`'
+        load_int8,
+        prepare=export_int8,
+        scored=True,
+        how='`plait export minilm --to onnx --int8 --out DIR`, `plait.load(DIR, engine="onnx").embed(texts)`',
     ),
-    FP32: plait_way(load_plait, how='`plait.load("minilm").embed(texts)`'),
+    FP32: plait_way(load_plait, scored=True, how='`plait.load("minilm").embed(texts)`'),
     "sentence-transformers, ONNX int8 avx2": peer_way(
         onnx_embedder("model_quint8_avx2.onnx"), **ONNX, how=f"avx2, dynamic, per channel; {SORTED}"
-    ),
-    "sentence-transformers, ONNX int8 avx2 per tensor": peer_way(
-        onnx_embedder("model_quint8_avx2_tensor.onnx"), **ONNX, how=f"avx2, dynamic, per tensor; {SORTED}"
     ),
     "sentence-transformers, OpenVINO int8": peer_way(
         openvino_embedder("openvino_model_qint8_quantized.xml"),

@@ -18,23 +18,27 @@ from store import kept
 from texts import mixed, scored_pairs, texts_of
 
 Embedder = Callable[[list[str], int], Any]
-BATCHES = (16, 32, 64, 128)
+BATCHES = (8, 16, 32, 64, 128)
 SORTED = "encode(texts, batch_size), which sorts by length"
 
 
-def plait_way(load: Callable[[Setting], Any], **options: Any) -> Way:
-    """plait, which chooses its batches itself."""
+def plait_way(load: Callable[[Setting], Any], *, scored: bool = False, **options: Any) -> Way:
+    """plait, which chooses its batches itself; scored on STS as well, where that is asked for."""
 
     def make(setting: Setting) -> Ready:
         model, texts = load(setting), mixed(setting.full)
-        told = {"padding": lambda: "0 %", "STS dev Pearson": lambda: pearson(model.embed)}
+        told = {"STS dev Pearson": lambda: pearson(model.embed)} if scored else {}
         return Ready(lambda: model.embed(texts), told)
 
     return Way(make, imports=("plait", "torch", "tokenizers"), **options)
 
 
 def peer_way(
-    load: Callable[[Setting], Embedder], *, export: Callable[[Setting], object] | None = None, **options: Any
+    load: Callable[[Setting], Embedder],
+    *,
+    export: Callable[[Setting], object] | None = None,
+    scored: bool = False,
+    **options: Any,
 ) -> Way:
     """A peer: what it needs is exported before, and the size of its batches is chosen."""
 
@@ -45,28 +49,32 @@ def peer_way(
 
     def make(setting: Setting) -> Ready:
         embed, texts, batch = load(setting), mixed(setting.full), setting.prepared
-        told = {
-            "padding": lambda: share_of_padding(texts, batch, Path(setting.minilm)),
-            "STS dev Pearson": lambda: pearson(lambda texts: embed(texts, batch)),
+        told: dict[str, Callable[[], object]] = {
+            "padding": lambda: share_of_padding(texts, batch, Path(setting.minilm))
         }
+        if scored:
+            told["STS dev Pearson"] = lambda: pearson(lambda texts: embed(texts, batch))
         return Ready(lambda: embed(texts, batch), told, how=f"batches of {batch}, the fastest of {BATCHES}")
 
     return Way(make, prepare=prepare, **options)
 
 
 def best_batch(embed: Embedder, texts: Sequence[str]) -> int:
-    """The size of batches that is fastest, on blocks of texts of like length: the shortest, the longest, between."""
-    ordered, block = sorted(texts, key=len), BATCHES[-1]
-    last = max(0, len(ordered) - block)
-    sample = [text for start in (0, last // 2, last) for text in ordered[start : start + block]]
+    """The size of batches that is fastest on a block of the longest texts and one of those of middle length.
 
-    def seconds(batch: int) -> float:
+    Sizes are tried from the smallest on, until one is clearly slower than the best.
+    """
+    ordered, block = sorted(texts, key=len), BATCHES[-1]
+    sample = ordered[len(ordered) // 2 :][:block] + ordered[-block:]
+    embed(sample[: BATCHES[0]], BATCHES[0])
+    took: dict[int, float] = {}
+    for batch in BATCHES:
         began = time.perf_counter()
         embed(sample, batch)
-        return time.perf_counter() - began
-
-    seconds(BATCHES[0])
-    return min(BATCHES, key=lambda batch: min(seconds(batch), seconds(batch)))
+        took[batch] = time.perf_counter() - began
+        if took[batch] > 1.15 * min(took.values()):
+            break
+    return min(took, key=lambda batch: took[batch])
 
 
 def token_lengths(texts: Sequence[str], folder: Path) -> list[int]:
@@ -133,9 +141,8 @@ def fastembed_embedder(setting: Setting) -> Embedder:
     from fastembed import TextEmbedding
     from fastembed.common.model_description import ModelSource, PoolingType
 
-    TextEmbedding.add_custom_model(
-        "minilm", pooling=PoolingType.MEAN, normalization=True, sources=ModelSource(hf="none"), dim=384
-    )
+    nowhere = ModelSource(hf="none")
+    TextEmbedding.add_custom_model("minilm", PoolingType.MEAN, True, nowhere, dim=384, model_file="model.onnx")
     model = TextEmbedding("minilm", specific_model_path=str(fastembed_folder()), threads=setting.threads)
 
     def embed(texts: list[str], batch: int) -> Any:
@@ -163,24 +170,15 @@ def fastembed_folder() -> Path:
 
 
 def export_onnx(setting: Setting) -> None:
-    """sentence-transformers exports the folder of weights, optimizes the graph and quantizes it, once."""
+    """sentence-transformers exports the folder of weights and quantizes it, once."""
     if (onnx_folder() / "onnx/model_quint8_avx2.onnx").is_file():
         return
-    from optimum.onnxruntime.configuration import AutoQuantizationConfig
-    from sentence_transformers import (
-        SentenceTransformer,
-        export_dynamic_quantized_onnx_model,
-        export_optimized_onnx_model,
-    )
+    from sentence_transformers import SentenceTransformer, export_dynamic_quantized_onnx_model
 
     model, folder = SentenceTransformer(setting.minilm, backend="onnx", device="cpu"), str(onnx_folder())
     model.save_pretrained(folder)
-    for level in ("O2", "O3"):
-        export_optimized_onnx_model(model, level, folder)
     if has_instructions("avx512_vnni"):
         export_dynamic_quantized_onnx_model(model, "avx512_vnni", folder)
-    tensor = AutoQuantizationConfig.avx2(is_static=False, per_channel=False)
-    export_dynamic_quantized_onnx_model(model, tensor, folder, file_suffix="quint8_avx2_tensor")
     export_dynamic_quantized_onnx_model(model, "avx2", folder)
 
 

@@ -36,7 +36,7 @@ def train_model(setting: Setting) -> str:
     folder = kept("models") / "start"
     if not (folder / "best").is_dir():
         shutil.rmtree(folder, ignore_errors=True)  # of a training that broke off
-        words = ("--out", str(folder), "--no-baselines", "--set", "steps=1")
+        words = ("--out", str(folder), "--no-baselines", "--set", "epochs=null", "--set", "steps=1")
         process("-m", "plait", "train", "starter", *words)
     return str(folder / "best")
 
@@ -84,6 +84,7 @@ BENCHMARK = Benchmark(
         PEER: Way(
             embed_one(OF_PEER),
             peer="sentence-transformers",
+            imports=("sentence_transformers", "transformers", "torch"),
             how="`SentenceTransformer(FOLDER).encode([TEXT])`, in the environment of its own package alone",
         ),
     },

@@ -18,7 +18,7 @@ from store import kept
 from texts import mixed, scored_pairs, texts_of
 
 Embedder = Callable[[list[str], int], Any]
-BATCHES = (8, 16, 32, 64, 128)
+BATCHES = (4, 8, 16, 32, 64, 128)
 SORTED = "encode(texts, batch_size), which sorts by length"
 
 
@@ -123,7 +123,7 @@ def onnx_embedder(file: str) -> Callable[[Setting], Embedder]:
         session = onnxruntime.SessionOptions()
         session.intra_op_num_threads = setting.threads
         options = {"file_name": f"onnx/{file}", "provider": "CPUExecutionProvider", "session_options": session}
-        return sentence_transformers(setting, onnx_folder(), backend="onnx", model_kwargs=options)
+        return sentence_transformers(setting, exported("onnx"), backend="onnx", model_kwargs=options)
 
     return load
 
@@ -131,7 +131,7 @@ def onnx_embedder(file: str) -> Callable[[Setting], Embedder]:
 def openvino_embedder(file: str, **hints: str) -> Callable[[Setting], Embedder]:
     def load(setting: Setting) -> Embedder:
         options = {"file_name": f"openvino/{file}", "ov_config": {"INFERENCE_NUM_THREADS": setting.threads, **hints}}
-        return sentence_transformers(setting, openvino_folder(), backend="openvino", model_kwargs=options)
+        return sentence_transformers(setting, exported("openvino"), backend="openvino", model_kwargs=options)
 
     return load
 
@@ -143,7 +143,7 @@ def fastembed_embedder(setting: Setting) -> Embedder:
 
     nowhere = ModelSource(hf="none")
     TextEmbedding.add_custom_model("minilm", PoolingType.MEAN, True, nowhere, dim=384, model_file="model.onnx")
-    model = TextEmbedding("minilm", specific_model_path=str(fastembed_folder()), threads=setting.threads)
+    model = TextEmbedding("minilm", specific_model_path=str(exported("fastembed")), threads=setting.threads)
 
     def embed(texts: list[str], batch: int) -> Any:
         import numpy as np
@@ -157,25 +157,18 @@ def fastembed_embedder(setting: Setting) -> Embedder:
     return embed
 
 
-def onnx_folder() -> Path:
-    return kept("models/onnx")
-
-
-def openvino_folder() -> Path:
-    return kept("models/openvino")
-
-
-def fastembed_folder() -> Path:
-    return kept("models/fastembed")
+def exported(peer: str) -> Path:
+    """Where what a peer exports is kept: in its environment, so that it goes when that is made anew."""
+    return kept(f"venvs/{peer}/exported")
 
 
 def export_onnx(setting: Setting) -> None:
     """sentence-transformers exports the folder of weights and quantizes it, once."""
-    if (onnx_folder() / "onnx/model_quint8_avx2.onnx").is_file():
+    if (exported("onnx") / "onnx/model_quint8_avx2.onnx").is_file():
         return
     from sentence_transformers import SentenceTransformer, export_dynamic_quantized_onnx_model
 
-    model, folder = SentenceTransformer(setting.minilm, backend="onnx", device="cpu"), str(onnx_folder())
+    model, folder = SentenceTransformer(setting.minilm, backend="onnx", device="cpu"), str(exported("onnx"))
     model.save_pretrained(folder)
     if has_instructions("avx512_vnni"):
         export_dynamic_quantized_onnx_model(model, "avx512_vnni", folder)
@@ -184,13 +177,13 @@ def export_onnx(setting: Setting) -> None:
 
 def export_openvino(setting: Setting) -> None:
     """sentence-transformers exports the folder of weights; int8 is calibrated on texts that are not measured."""
-    if (openvino_folder() / "openvino/openvino_model_qint8_quantized.xml").is_file():
+    if (exported("openvino") / "openvino/openvino_model_qint8_quantized.xml").is_file():
         return
     from sentence_transformers import SentenceTransformer, export_static_quantized_openvino_model
 
-    model, folder = SentenceTransformer(setting.minilm, backend="openvino", device="cpu"), str(openvino_folder())
+    model, folder = SentenceTransformer(setting.minilm, backend="openvino", device="cpu"), str(exported("openvino"))
     model.save_pretrained(folder)
-    calibration = kept("models/calibration")
+    calibration = kept("venvs/openvino/calibration")
     measured = set(mixed(full=True))
     with (calibration / "train.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -202,12 +195,12 @@ def export_openvino(setting: Setting) -> None:
 
 def export_fastembed(setting: Setting) -> None:
     """The graph that sentence-transformers exported, beside a tokenizer that cuts where the others do."""
-    folder, exported = fastembed_folder(), onnx_folder() / "onnx/model.onnx"
-    if not exported.is_file():
+    folder, graph = exported("fastembed"), exported("onnx") / "onnx/model.onnx"
+    if not graph.is_file():
         raise SystemExit("sentence-transformers could not export the graph that it would load")
     for name in ("config.json", "tokenizer.json", "special_tokens_map.json", "tokenizer_config.json"):
         shutil.copy(Path(setting.minilm) / name, folder)
-    shutil.copy(exported, folder)
+    shutil.copy(graph, folder)
     limit = json.loads((Path(setting.minilm) / "sentence_bert_config.json").read_text())["max_seq_length"]
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     settings |= {"model_max_length": limit, "max_length": limit}

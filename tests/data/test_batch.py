@@ -27,3 +27,12 @@ def test_a_part_of_a_batch_is_the_batch_of_its_rows():
         )
         assert part.labels.tolist() == expected.labels.tolist()
         assert [ids.tolist() for ids in part.ids] == [ids.tolist() for ids in expected.ids]
+
+
+def test_by_length_the_rows_with_few_tokens_come_first():
+    labels, tables = np.arange(6) * 10, {"first": table(100), "second": table(200)}
+    found, expected = (make_batch("task", rows, labels, tables) for rows in ((4, 0, 5, 2, 1), (0, 1, 2, 4, 5)))
+    found = found.by_length()
+    assert (found.rows, found.firsts, found.views) == (expected.rows, expected.firsts, expected.views)
+    assert found.labels.tolist() == [0, 10, 20, 40, 50]
+    assert [ids.tolist() for ids in found.ids] == [ids.tolist() for ids in expected.ids]

@@ -98,6 +98,7 @@ def test_loss_and_gradients_are_those_of_the_whole_batch_dropout_included(make, 
     objective, model = trainer.objectives[task], trainer.model
     (batch,) = trainer.batches([(task, ROWS)])
     found = backward(model, trainer.encode, objective, batch, "s")
+    batch = batch.by_length()
     cached = {name: gradient.clone() for name, gradient in gradients(trainer).items()}
     model.zero_grad(set_to_none=True)
     parts = []

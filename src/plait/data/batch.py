@@ -38,12 +38,23 @@ class Batch:
 
     def part(self, start: int, stop: int) -> "Batch":
         """Some of its rows, in all their views."""
-        count = len(self.rows[start:stop])
-        inputs = [place.start + row for place in self.views.values() for row in range(start, start + count)]
+        return self.take(range(len(self.rows))[start:stop])
+
+    def by_length(self) -> "Batch":
+        """The same rows, those with few tokens first."""
+        tokens = [
+            sum(len(self.ids[place.start + row]) for place in self.views.values()) for row in range(len(self.rows))
+        ]
+        return self.take(sorted(range(len(self.rows)), key=tokens.__getitem__))
+
+    def take(self, chosen: Sequence[int]) -> "Batch":
+        """The rows at these places, in this order."""
+        inputs = [place.start + row for place in self.views.values() for row in chosen]
+        count = len(chosen)
         return Batch(
             self.task,
-            self.rows[start:stop],
-            self.labels[start:stop],
+            tuple(self.rows[row] for row in chosen),
+            self.labels[list(chosen)],
             tuple(self.ids[place] for place in inputs),
             tuple(self.firsts[place] for place in inputs),
             {view: slice(number * count, (number + 1) * count) for number, view in enumerate(self.views)},

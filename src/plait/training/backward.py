@@ -23,9 +23,9 @@ Encode = Callable[[Batch], Encoded]
 
 def backward(model: Model, encode: Encode, objective: Objective, batch: Batch, seed: str) -> Tensor:
     """The loss of one batch, its gradients added to those that are there; dropout comes from the seed."""
-    label_B = torch.from_numpy(batch.labels).to(model.device)
     if objective.chunk is not None and objective.chunk < len(batch.rows):
-        return backward_in_chunks(model, encode, objective, batch, label_B, seed)
+        return backward_in_chunks(model, encode, objective, batch.by_length(), objective.chunk, seed)
+    label_B = torch.from_numpy(batch.labels).to(model.device)
     with seeded(f"{seed}/0", model.device):
         encoded = encode(batch)
         loss = objective(pass_on(model, objective, batch, encoded), label_B)
@@ -35,9 +35,13 @@ def backward(model: Model, encode: Encode, objective: Objective, batch: Batch, s
 
 
 def backward_in_chunks(
-    model: Model, encode: Encode, objective: Objective, batch: Batch, label_B: Tensor, seed: str
+    model: Model, encode: Encode, objective: Objective, batch: Batch, size: int, seed: str
 ) -> Tensor:
-    """The same with the graph of one chunk at a time; each chunk and the head have dropout from seeds of their own."""
+    """The same with the graph of one chunk at a time; each chunk and the head have dropout from seeds of their own.
+
+    Rows that stand by length make chunks with texts of few different lengths, which are attended to together.
+    """
+    label_B = torch.from_numpy(batch.labels).to(model.device)
 
     def encode_part(number: int, start: int) -> Tensor:
         with seeded(f"{seed}/{number}", model.device):
@@ -49,7 +53,6 @@ def backward_in_chunks(
         with seeded(f"{seed}/head", model.device):
             return objective(pass_on(model, objective, batch, Encoded(views)), label_B)
 
-    size = objective.chunk or len(batch.rows)
     chunks = [partial(encode_part, *place) for place in enumerate(range(0, len(batch.rows), size))]
     with set_apart(model):
         return cached_backward(chunks, measure)

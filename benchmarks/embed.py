@@ -64,7 +64,7 @@ def facts(table: Table) -> dict[str, object]:
     return {
         "texts": ", ".join(f"{count:,} of {name}" for name, count in drawn.items()),
         "tokens": f"{sum(lengths):,} in all, median {np.median(lengths):.0f}, at most {max(lengths)}",
-        "tokens a second": ", ".join(f"{name} {value:,.0f}" for name, value in speed.items()),
+        "tokens a second": " · ".join(f"{name} {value:,.0f}" for name, value in speed.items()),
     }
 
 

@@ -88,7 +88,7 @@ WAYS = {
         export=export_onnx,
         peer="onnx",
         imports=("torch", "sentence_transformers", "optimum.onnxruntime", "onnxruntime"),
-        how=f'backend="onnx", its own export; optimized at O2 or O3 beforehand it takes the same time; {SORTED}',
+        how=f'backend="onnx", its own export, not optimized beforehand; {SORTED}',
     ),
     "sentence-transformers, OpenVINO": peer_way(
         openvino_embedder("openvino_model.xml", INFERENCE_PRECISION_HINT="f32"),

@@ -90,7 +90,7 @@ def facts(table: Table) -> dict[str, object]:
     return {
         "texts": ", ".join(f"{count:,} of {name}" for name, count in drawn.items()),
         "tokens": f"{sum(lengths):,} in all, median {np.median(lengths):.0f}, at most {max(lengths)}",
-        "tokens a second": ", ".join(f"{name} {value:,.0f}" for name, value in speed.items()),
+        "tokens a second": " · ".join(f"{name} {value:,.0f}" for name, value in speed.items()),
     }
 
 
@@ -118,7 +118,7 @@ WAYS = {
         export=export_onnx,
         peer="onnx",
         imports=("torch", "sentence_transformers", "optimum.onnxruntime", "onnxruntime"),
-        how=f'backend="onnx", its own export; optimized at O2 or O3 beforehand it takes the same time; {SORTED}',
+        how=f'backend="onnx", its own export, not optimized beforehand; {SORTED}',
     ),
     "sentence-transformers, OpenVINO": peer_way(
         openvino_embedder("openvino_model.xml", INFERENCE_PRECISION_HINT="f32"),

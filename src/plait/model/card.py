@@ -7,7 +7,6 @@ import plait
 from plait.model.about import About
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec
-from plait.recipe.read import recipe_text
 
 __all__ = ["ensemble_card", "model_card", "number"]
 
@@ -24,6 +23,8 @@ EXAMPLES = ('["a sentence"]', '[("a sentence", "another")]', '[("a sentence", "a
 
 def model_card(model: Model, about: About) -> str:
     """Markdown with the front matter that model hubs read."""
+    from plait.recipe.read import recipe_text  # slow to import, and predicting has no need of it
+
     config = model.encoder.config
     title = f"One encoder, {len(model.tasks)} tasks" if model.tasks else "An encoder without tasks"
     measured = "Scores were measured on the dev files named above, which also chose this checkpoint"

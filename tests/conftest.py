@@ -45,6 +45,34 @@ def tiny_recipe(tiny_bert: Path, tmp_path: Path) -> Callable[..., dict]:
 
 
 @pytest.fixture(scope="session")
+def untrained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model on the tiny encoder with a task of every head and every link, untrained; not to be changed."""
+    from every_task import TASKS, make_model, save
+
+    return save(make_model(tiny_bert, TASKS), tmp_path_factory.mktemp("saved") / "model")
+
+
+@pytest.fixture(scope="session")
+def exported(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with ONNX graphs; not to be changed."""
+    from plait.export import export
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "SAMPLE", 20)  # texts to check it with
+        return export.export_onnx(str(untrained), tmp_path_factory.mktemp("exported") / "model").folder
+
+
+@pytest.fixture(scope="session")
+def exported_int8(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with ONNX graphs of 8 bits; not to be changed."""
+    from plait.export import export
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "SAMPLE", 20)
+        return export.export_onnx(str(untrained), tmp_path_factory.mktemp("exported") / "model8", int8=True).folder
+
+
+@pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of public research data; the tests that use it skip where it is absent."""
     for folder in (os.environ.get("PLAIT_DATA"), REPO.parent / "shared" / "data"):

@@ -18,7 +18,7 @@ LEVELS = [
     {"recipe"},
     {"data", "encoder", "heads", "losses", "schedules", "gradients"},
     {"model"},
-    {"training", "evaluation", "inference"},
+    {"training", "evaluation", "inference", "export"},
     {"cli"},
 ]
 ALLOWED = {("training", "evaluation")}

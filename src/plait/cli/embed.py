@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plait.cli.files import file_options, work_through
+from plait.cli.files import engine_option, file_options, tell, work_through
 
 if TYPE_CHECKING:
     from plait.inference.stream import Job
+    from plait.model.load import EngineName
 
 __all__ = ["command"]
 
@@ -17,6 +18,7 @@ __all__ = ["command"]
 @click.argument("model", type=click.Path())
 @file_options(".npy, .parquet, .jsonl or .csv")
 @click.option("--text", "column", metavar="COLUMN", help="The file's text column.  [default: as in training]")
+@engine_option
 @click.option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines.")
 def command(
     model: str,
@@ -27,6 +29,7 @@ def command(
     resume: bool,
     errors: Path | None,
     column: str | None,
+    engine: "EngineName",
     as_json: bool,
 ) -> None:
     """Embed every row of a file.
@@ -42,7 +45,7 @@ def command(
         from plait.inference.stream import embed_job
         from plait.model.load import model_identity
 
-        predictor = load(model, workers=workers or 0)
+        predictor = load(model, engine=engine, workers=workers or 0, tell=tell)
         default = next((spec.text[0] for spec in predictor.tasks.values()), "text")
         return embed_job(predictor, column or default, model_identity(model))
 

@@ -2,8 +2,14 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from plait.cli.files import engine_option, tell
+
+if TYPE_CHECKING:
+    from plait.model.load import EngineName
 
 __all__ = ["command"]
 
@@ -19,9 +25,16 @@ __all__ = ["command"]
     metavar="FILE",
     help="Write the wrong predictions, worst first: .csv or .jsonl.",
 )
+@engine_option
 @click.option("--json", "as_json", is_flag=True, help="The same facts as JSON.")
 def command(
-    model: str, split: str, files: tuple[str, ...], data: Path | None, mistakes: Path | None, as_json: bool
+    model: str,
+    split: str,
+    files: tuple[str, ...],
+    data: Path | None,
+    mistakes: Path | None,
+    engine: "EngineName",
+    as_json: bool,
 ) -> None:
     """Score a model on labelled data.
 
@@ -42,7 +55,7 @@ def command(
     if mistakes:
         check_place(mistakes)
     about = read_about(model)
-    loaded = load_model(model)
+    loaded = load_model(model, engine=engine, tell=tell)
     examples = given_examples(loaded, files) if files else find_split(loaded, model, about, split, data)
     if mistakes:
         check_place(mistakes, {where.rpartition(":")[0] for part in examples.values() for where in part.origins})

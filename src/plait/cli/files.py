@@ -1,6 +1,7 @@
 """The options of the commands that work through files, and what they say at the end."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,16 @@ import click
 if TYPE_CHECKING:
     from plait.inference.stream import Job
 
-__all__ = ["file_options", "work_through"]
+__all__ = ["engine_option", "file_options", "tell", "work_through"]
+
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["auto", "torch", "onnx"]),
+    default="auto",
+    show_default=True,
+    help="What embeds; onnx needs a model that plait export wrote.",
+)
+tell = partial(click.echo, err=True)  # a sentence beside the results
 
 
 def file_options(kinds: str) -> Callable[[click.decorators.FC], click.decorators.FC]:

@@ -10,7 +10,19 @@ from plait.errors import PlaitError
 
 __all__ = ["cli", "main"]
 
-COMMANDS = ("demo", "init", "train", "check", "evaluate", "predict", "embed", "ensemble", "convert", "completion")
+COMMANDS = (
+    "demo",
+    "init",
+    "train",
+    "check",
+    "evaluate",
+    "predict",
+    "embed",
+    "ensemble",
+    "export",
+    "convert",
+    "completion",
+)
 
 
 class Commands(click.Group):

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plait.cli.files import file_options, work_through
+from plait.cli.files import engine_option, file_options, tell, work_through
 
 if TYPE_CHECKING:
     from plait.inference.stream import Job
+    from plait.model.load import EngineName
 
 __all__ = ["command"]
 
@@ -29,6 +30,7 @@ __all__ = ["command"]
     help="Predict for several tasks, each with its own file; --output is then a folder.",
 )
 @click.option("--leaderboard", is_flag=True, help="With --every: files as CS224N's leaderboard takes them.")
+@engine_option
 @click.option("--json", "as_json", is_flag=True, help="The prediction as JSON.")
 def command(
     model: str,
@@ -43,6 +45,7 @@ def command(
     columns: tuple[str, ...],
     every: tuple[str, ...],
     leaderboard: bool,
+    engine: "EngineName",
     as_json: bool,
 ) -> None:
     """Predict with one task of a model, or with several.
@@ -58,7 +61,7 @@ def command(
         if output is None:
             raise click.UsageError("--every needs --output, a folder")
         given = [*every, *([task] if task else []), *texts]  # what follows the first TASK=FILE without an option
-        predict_every(model, given, Path(output), leaderboard=leaderboard, resume=resume, as_json=as_json)
+        predict_every(model, given, Path(output), engine, leaderboard=leaderboard, resume=resume, as_json=as_json)
         return
     if leaderboard:
         raise click.UsageError("--leaderboard goes with --every")
@@ -79,7 +82,7 @@ def command(
         from plait.model.load import model_identity
 
         read_about(model)  # a task needs a plait model; a plain encoder, or a wrong path, is refused here
-        predictor = load(model, workers=workers or 0)
+        predictor = load(model, engine=engine, workers=workers or 0, tell=tell)
         spec = predictor.task(task)
         return predict_job(predictor, spec, columns or spec.text, model_identity(model))
 
@@ -96,7 +99,7 @@ def command(
         )
         return
     read_about(model)
-    predictor = load(model)
+    predictor = load(model, engine="torch" if engine == "auto" else engine)  # one text is not worth a measurement
     spec = predictor.task(task)
     if any(not text.strip() for text in texts):
         raise RequestError("TEXT is empty; give something to read")
@@ -115,7 +118,14 @@ def command(
 
 
 def predict_every(
-    model: str, assignments: list[str], folder: Path, *, leaderboard: bool, resume: bool, as_json: bool
+    model: str,
+    assignments: list[str],
+    folder: Path,
+    engine: "EngineName",
+    *,
+    leaderboard: bool,
+    resume: bool,
+    as_json: bool,
 ) -> None:
     """Predict for every TASK=FILE into a folder; whatever is wrong with them is told before the first one begins."""
     from functools import partial
@@ -132,7 +142,7 @@ def predict_every(
     from plait.model.tasks import files_of_tasks
 
     read_about(model)
-    predictor = load(model)
+    predictor = load(model, engine=engine, tell=tell)
     given, mistakes = files_of_tasks("--every", assignments, predictor.tasks)
     outputs: dict[Path, tuple[str, str]] = {}
     for task, source in given:

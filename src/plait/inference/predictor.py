@@ -1,6 +1,6 @@
 """A trained model in the hands of its user: embed, predict, compare."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,8 @@ from plait.errors import RequestError, did_you_mean
 from plait.inference.workers import use_workers
 from plait.model.apply import Advance
 from plait.model.ensemble import AnyModel, answer, count_cut, embed, limit_of, width_of
-from plait.model.load import load_model
+from plait.model.load import EngineName, load_model
+from plait.model.onnx_engine import engine_of
 from plait.model.tasks import TaskSpec
 
 __all__ = ["Prediction", "Predictor", "load"]
@@ -38,8 +39,9 @@ class Prediction:
 class Predictor:
     """A loaded model, or an ensemble of several."""
 
-    def __init__(self, model: AnyModel) -> None:
+    def __init__(self, model: AnyModel, engine: str = "torch") -> None:
         self._model = model
+        self.engine = engine  # what embeds: torch or onnx
 
     @property
     def tasks(self) -> Mapping[str, TaskSpec]:
@@ -134,12 +136,23 @@ def as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[Tuple]) -> list[l
     return [as_texts([row[side] for row in rows]) for side in range(len(spec.text))]
 
 
-def load(source: str | Path, *, device: str = "auto", workers: int = 0) -> Predictor:
+def load(
+    source: str | Path,
+    *,
+    device: str = "auto",
+    engine: EngineName = "auto",
+    workers: int = 0,
+    tell: Callable[[str], None] = lambda sentence: None,
+) -> Predictor:
     """The model in a directory: plait's own, or a plain Hugging Face or sentence-transformers encoder to embed with.
 
-    With `workers`, so many processes encode, each with a copy of the encoder, instead of the threads of this one.
+    The engine `onnx` embeds with the graphs that `plait export` wrote, `torch` without them; `auto` is torch where
+    there are none, else the faster one as it was measured once, and `tell` hears which. Graphs of 8 bits are used only
+    where `onnx` asks for them. With `workers`, so many processes encode, each with a copy of the encoder, instead of
+    the threads of this one.
     """
-    model = load_model(source, device="cpu" if workers else device)
+    model = load_model(source, device="cpu" if workers else device, engine=engine, tell=tell)
+    name = engine_of(model)
     if workers:
         use_workers(model, source, workers)
-    return Predictor(model)
+    return Predictor(model, name)

@@ -47,6 +47,7 @@ class Job:
     limit: int  # tokens at which inputs are cut
     count_cut: Callable[[Texts], tuple[int, int]]  # inputs, and those of them that are cut
     needs: tuple[str, ...] = ()  # other columns that the input must have
+    engine: str = "torch"  # what embeds; another one gives other last bits
 
     @property
     def concerns(self) -> tuple[str, ...]:
@@ -85,6 +86,7 @@ def predict_job(predictor: Predictor, spec: TaskSpec, columns: Sequence[str], id
         work,
         predictor.limit(spec.name),
         lambda texts: predictor.count_cut(texts, spec.name),
+        engine=predictor.engine,
     )
 
 
@@ -94,8 +96,8 @@ def embed_job(predictor: Predictor, column: str, identity: str) -> Job:
     def work(texts: Texts) -> tuple[Added, np.ndarray]:
         return [()] * len(texts[0]), predictor.embed(texts[0])
 
-    limit, count_cut = predictor.limit(), predictor.count_cut
-    return Job("embedding", identity, (column,), {}, predictor.width, None, work, limit, count_cut)
+    facts = predictor.limit(), predictor.count_cut
+    return Job("embedding", identity, (column,), {}, predictor.width, None, work, *facts, engine=predictor.engine)
 
 
 def cells(prediction: Prediction, names: Sequence[str]) -> list[object]:
@@ -150,6 +152,7 @@ def run_job(
         "model or task": job.identity,
         "text columns": list(job.text),
         "input": fingerprint(source),
+        "engine": job.engine,
         "version of plait": __version__,
     }
     parts = Parts(place)

@@ -1,7 +1,7 @@
 """Processes that each hold a copy of a model's encoder and embed tokenized inputs for it.
 
-`python -m plait.inference.workers MODEL THREADS` is one of them. It reads batches from its standard input and answers
-with their embeddings, in plain arrays, until the input ends, as it does when whoever asked is gone.
+`python -m plait.inference.workers MODEL THREADS ENGINE` is one of them. It reads batches from its standard input and
+answers with their embeddings, in plain arrays, until the input ends, as it does when whoever asked is gone.
 S inputs, D width.
 """
 
@@ -23,6 +23,7 @@ from plait.model.about import find_model
 from plait.model.ensemble import AnyModel
 from plait.model.load import load_model
 from plait.model.model import Model
+from plait.model.onnx_engine import engine_of
 
 __all__ = ["Workers", "use_workers"]
 
@@ -35,20 +36,21 @@ def use_workers(model: AnyModel, source: str | Path, count: int) -> None:
         raise RequestError(f"workers: expected how many processes shall encode, found {count}")
     folder = find_model(source) or find_checkpoint(str(source))
     if isinstance(model, Model):
-        model.engine = Workers(folder, count, model.encoder.config.width)
+        model.engine = Workers(folder, count, model.encoder.config.width, engine_of(model))
     else:
         for number, member in enumerate(model.members, 1):
-            member.engine = Workers(folder / "members" / str(number), count, member.encoder.config.width)
+            place = folder / "members" / str(number)
+            member.engine = Workers(place, count, member.encoder.config.width, engine_of(member))
 
 
 class Workers:
     """An engine that hands each batch to the next process that is free."""
 
-    def __init__(self, source: Path, count: int, width: int) -> None:
+    def __init__(self, source: Path, count: int, width: int, engine: str) -> None:
         self.width = width
         self.lanes = count
         threads = max(1, torch.get_num_threads() // count)
-        command = [sys.executable, "-m", "plait.inference.workers", str(source), str(threads)]
+        command = [sys.executable, "-m", "plait.inference.workers", str(source), str(threads), engine]
         processes = [
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
             for _ in range(count)
@@ -93,7 +95,9 @@ def read(file: IO[bytes], kind: np.dtype, count: int) -> np.ndarray:
 
 def answer_all(model: Model, questions: IO[bytes], answers: IO[bytes]) -> None:
     """Embed batch after batch until no more come."""
-    model.prepare()
+    if model.engine is None:
+        model.prepare()
+    pooled = (model.engine or model).pooled
     while True:
         try:
             (count,) = read(questions, INTEGER, 1)
@@ -103,12 +107,13 @@ def answer_all(model: Model, questions: IO[bytes], answers: IO[bytes]) -> None:
         except EOFError:
             return
         with torch.inference_mode():
-            answers.write(model.pooled(ids, firsts_S.tolist()).cpu().numpy().astype(NUMBER).tobytes())
+            answers.write(pooled(ids, firsts_S.tolist()).cpu().numpy().astype(NUMBER).tobytes())
         answers.flush()
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(int(sys.argv[2]))
-    loaded = load_model(sys.argv[1], device="cpu")
+    folder, number, name = sys.argv[1:]
+    torch.set_num_threads(int(number))
+    loaded = load_model(folder, device="cpu", engine="onnx" if name == "onnx" else "torch")
     assert isinstance(loaded, Model), "an ensemble asks for its members one by one"
     answer_all(loaded, sys.stdin.buffer, sys.stdout.buffer)

@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from safetensors.torch import load_file
@@ -20,10 +20,12 @@ from plait.model.about import find_model, read_about
 from plait.model.ensemble import AnyModel, Ensemble
 from plait.model.files import sha256_of
 from plait.model.model import Model, Text
+from plait.model.onnx_engine import choose_engine
 from plait.model.save import FORMAT
 from plait.model.tasks import TaskSpec, build_head, spec_from_json
 
 __all__ = [
+    "EngineName",
     "build_model",
     "check_format",
     "check_manifest",
@@ -37,6 +39,7 @@ __all__ = [
     "pick_device",
 ]
 
+EngineName = Literal["auto", "onnx", "torch"]  # what embeds; auto is the faster one
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -59,15 +62,34 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def load_model(source: str | Path, *, device: str = "auto") -> AnyModel:
-    """A plait model or ensemble, or a plain encoder in Hugging Face's layout, ready for inference."""
-    place = pick_device(device)
+def load_model(
+    source: str | Path,
+    *,
+    device: str = "auto",
+    engine: EngineName = "torch",
+    tell: Callable[[str], None] = lambda sentence: None,
+) -> AnyModel:
+    """A plait model or ensemble, or a plain encoder in Hugging Face's layout, ready for inference.
+
+    Where the engine `auto` has a choice, `tell` hears what it took.
+    """
+    if engine not in get_args(EngineName):
+        raise RequestError(f"engine {engine!r} is unknown; {did_you_mean(engine, get_args(EngineName))}")
+    if engine == "onnx" and device not in ("auto", "cpu"):
+        raise RequestError(f"device {device!r}: the engine onnx works on the cpu; choose the engine torch")
+    place = pick_device("cpu" if engine == "onnx" else device)
     folder = find_model(source)
     if folder is None:
-        return build_model(find_checkpoint(str(source)), {}, pooling=None, normalise=None).to(place).eval()
-    if "members/1/manifest.json" in manifest_of(folder):  # an ensemble; plait.json says so too, once it is checked
+        model = build_model(find_checkpoint(str(source)), {}, pooling=None, normalise=None)
+    elif "members/1/manifest.json" in manifest_of(folder):  # an ensemble; plait.json says so too, once it is checked
+        if engine == "onnx":
+            raise RequestError(f"{source}: is an ensemble, which has no ONNX graphs; choose the engine torch")
         return Ensemble(tuple(load_plait_model(member).to(place).eval() for member in members_of(folder)))
-    return load_plait_model(folder).to(place).eval()
+    else:
+        model = load_plait_model(folder)
+    model = model.to(place).eval()
+    choose_engine(model, source, folder, model_identity(folder) if folder else "", engine, tell)
+    return model
 
 
 def members_of(folder: Path) -> list[Path]:

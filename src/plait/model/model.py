@@ -25,7 +25,9 @@ __all__ = ["Encoded", "Engine", "Model", "Text", "Tokens"]
 class Engine(Protocol):
     """What embeds for users in the place of the model's own encoder."""
 
-    lanes: int  # batches that it can work on at once
+    @property
+    def lanes(self) -> int:
+        """Batches that it can work on at once."""
 
     def pooled(self, ids: Sequence[np.ndarray], firsts: Sequence[int]) -> Tensor:
         """Embeddings (S, D) of tokenized inputs."""

@@ -1,0 +1,60 @@
+"""Models with a task of every head and every link, and no training."""
+
+from pathlib import Path
+
+import torch
+
+from plait.data.labels import Labels
+from plait.model.about import About
+from plait.model.load import build_model
+from plait.model.model import Model
+from plait.model.save import save_model
+from plait.model.tasks import TaskSpec
+
+CLASSES = Labels("classes", ("a", "b", "c"), ("bad", "fair", "good"))
+YES_NO = Labels("yes_no", ("0", "1"), ("no", "yes"))
+SEVERAL = Labels("several", ("x", "y"), ("x", "y"))
+SCORE = Labels("score", low=1.0, high=5.0)
+TRIPLETS = Labels("triplets", ("third", "second"), ("third", "second"))
+ONE, TWO, THREE = ("sentence",), ("one", "two"), ("a", "b", "c")
+# Task → its texts, labels, head with options, and link.
+TASKS = {
+    "mood": (ONE, CLASSES, "linear", {}, "softmax"),
+    "best": (ONE, CLASSES, "linear", {}, "one_vs_rest"),
+    "tags": (ONE, SEVERAL, "linear", {}, "each"),
+    "attention_mask": (ONE, SCORE, "linear", {}, "scaled_sigmoid"),  # the name of an input
+    "same": (TWO, YES_NO, "difference_product", {"hidden": 7}, "sigmoid"),
+    "kind": (TWO, CLASSES, "concat", {}, "softmax"),
+    "gap": (TWO, SCORE, "difference", {}, "identity"),
+    "near": (TWO, SCORE, "cosine", {}, "identity"),
+    "dot": (TWO, YES_NO, "dot", {"rank": 4}, "sigmoid"),
+    "ray": (TWO, SCORE, "dot", {"rank": 4, "normalise": True, "activation": "relu"}, "identity"),
+    "both at once": (TWO, YES_NO, "joined", {}, "sigmoid"),
+    "order": (TWO, CLASSES, "joined_both", {}, "softmax"),
+    "turn": (TWO, SCORE, "joined_difference", {"activation": "tanh"}, "scaled_sigmoid"),
+    "plain": (TWO, CLASSES, "joined_difference", {}, "one_vs_rest"),
+    "far": (THREE, TRIPLETS, "nearer", {}, "sigmoid"),
+}
+SHARED = tuple(name for name, (*_, head, _, _) in TASKS.items() if head not in ("cosine", "dot", "nearer"))
+FEW = ("mood", "same", "turn", "far")
+
+
+def spec_of(name: str, limit: int) -> TaskSpec:
+    text, labels, head, options, link = TASKS[name]
+    facts = {"label": ("label",), "quoting": None, "metric": "accuracy", "threshold": 0.5}
+    return TaskSpec(
+        name=name, text=text, labels=labels, head=head, head_options=options, link=link, max_length=limit, **facts
+    )
+
+
+def make_model(encoder: Path, tasks=FEW, *, pooling="mean", normalise=True, shared_layer=None) -> Model:
+    """Heads with random weights on a checkpoint; the first task cuts its texts earlier than the others."""
+    torch.manual_seed(1)
+    specs = {name: spec_of(name, 40 if number else 20) for number, name in enumerate(tasks)}
+    model = build_model(encoder, specs, pooling=pooling, normalise=normalise, shared_layer=shared_layer)
+    return model.eval()
+
+
+def save(model: Model, folder: Path, shared_layer=None) -> Path:
+    save_model(model, folder, About(recipe={"shared_layer": shared_layer}))
+    return folder

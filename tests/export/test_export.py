@@ -1,0 +1,272 @@
+"""The graphs of a model answer as the model does, whoever runs them."""
+
+import json
+import re
+import shutil
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from tokenizers import Tokenizer
+from torch import nn
+
+import plait
+from every_task import SHARED, TASKS, make_model, save
+from plait.data.batch import VIEWS
+from plait.errors import RequestError, WorkError
+from plait.export import check, export
+from plait.export.export import export_onnx
+from plait.export.texts import sample_columns, sample_texts
+from plait.heads import HEADS, Head
+from plait.model.decode import LINKS
+from plait.model.ensemble import answer
+from plait.model.load import load_model
+from tiny import sentences
+
+LONG = " ".join(sentences(30, seed=4))
+TEXTS = ["good", *sentences(9, seed=3, longest=30), LONG, "?"]
+FIELDS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+
+
+@pytest.fixture(autouse=True)
+def few_texts(monkeypatch):
+    """To check an export with; the real number is tried in the tests of the command."""
+    monkeypatch.setattr(export, "SAMPLE", 20)
+
+
+def columns_of(count: int) -> list[list[str]]:
+    """Texts of all lengths, beside others."""
+    return [[*TEXTS[shift:], *TEXTS[:shift]] for shift in range(count)]
+
+
+def run(folder, name, columns, limit, outputs=None, names=None) -> dict[str, np.ndarray]:
+    """A graph as a program without plait runs it, by what the manifest says."""
+    facts = json.loads((folder / "onnx/manifest.json").read_text())["graphs"][name]
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_truncation(limit)
+    tokenizer.enable_padding(pad_id=5)
+    texts = {"first": columns[0], "second": columns[1:2] and columns[1], "third": columns[2:] and columns[2]}
+    if len(columns) > 1:
+        texts["joined"] = list(zip(columns[0], columns[1], strict=True))
+        texts["swapped"] = list(zip(columns[1], columns[0], strict=True))
+    feed = {}
+    for view, given in facts["inputs"].items():
+        read = tokenizer.encode_batch(texts["first" if view == "text" else view])
+        feed |= {name: np.array([getattr(one, FIELDS[what]) for one in read]) for what, name in given.items()}
+    session = onnxruntime.InferenceSession(folder / "onnx" / name)
+    return dict(zip(facts["outputs"], session.run(list(facts["outputs"]), feed), strict=True))
+
+
+def check_answers(folder, tolerance=1e-4) -> None:
+    """Every output of every graph, on texts that the export has not seen."""
+    model = load_model(folder, device="cpu")
+    graphs = json.loads((folder / "onnx/manifest.json").read_text())["graphs"]
+    assert {
+        facts["task"] for graph in graphs.values() for facts in graph["outputs"].values() if "task" in facts
+    } == set(model.tasks)
+    for name, graph in graphs.items():
+        for output, facts in graph["outputs"].items():
+            columns = columns_of(len(VIEWS[graph["reads"]]) if graph["reads"] in ("apart", "triple") else 2)
+            found = run(folder, name, columns, facts["limit"])[output]
+            if "task" not in facts:
+                expected = plait.load(folder, engine="torch").embed(columns[0])
+                if output == "pooled" and model.normalise:
+                    found = found / np.linalg.norm(found, axis=1, keepdims=True)
+            else:
+                spec = model.tasks[facts["task"]]
+                decoded = answer(model, spec.name, columns[: len(spec.text)])
+                expected = decoded.values if decoded.probabilities is None else decoded.probabilities
+                assert facts.get("classes", []) == list(spec.labels.names)
+                assert facts.get("range", [1.0, 5.0]) == [1.0, 5.0]
+            assert found.dtype == np.float32
+            np.testing.assert_allclose(found, expected, atol=tolerance, err_msg=f"{name} {output}")
+
+
+def test_the_tasks_of_these_tests_have_every_head_and_every_link():
+    assert {head for _, _, head, _, _ in TASKS.values()} == set(HEADS)
+    assert {link for *_, link in TASKS.values()} == set(LINKS)
+
+
+def test_every_task_answers_as_in_torch(exported):
+    check_answers(exported)
+    names = {path.name for path in (exported / "onnx").iterdir()}
+    ways = {"single", "apart", "joined", "joined_both", "triple", "encoder"}
+    assert names == {"README.md", "manifest.json", "weights.bin", *(f"{way}.onnx" for way in ways)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "pooling", "normalise", "shared_layer"),
+    [
+        ("bert", "cls", False, "tanh"),
+        ("bert", "max", True, None),
+        ("bert", "pooler", False, None),
+        ("roberta", "mean", True, {"name": "tanh", "dropout": 0.1}),
+        ("roberta", "max", False, None),
+        ("roberta", "pooler", True, None),
+    ],
+)
+def test_other_encoders_poolings_and_a_shared_layer(
+    kind, pooling, normalise, shared_layer, tiny_bert, tiny_roberta, tmp_path
+):
+    tasks = SHARED if shared_layer else ("mood", "same", "turn", "far")
+    encoder = tiny_bert if kind == "bert" else tiny_roberta
+    model = make_model(encoder, tasks, pooling=pooling, normalise=normalise, shared_layer=shared_layer)
+    export_onnx(str(save(model, tmp_path / "model", shared_layer)), tmp_path / "out")
+    check_answers(tmp_path / "out")
+
+
+def test_padding_tokens_that_are_written_in_a_text(tiny_roberta, tmp_path):
+    """RoBERTa does not count them as positions."""
+    export_onnx(str(tiny_roberta), tmp_path / "out")
+    texts = ["a <pad><pad> good film", "<pad>", "film <pad>", "a good film and a bad book"]
+    found = run(tmp_path / "out", "single.onnx", [texts], 40)["embedding"]
+    np.testing.assert_allclose(found, plait.load(tiny_roberta).embed(texts), atol=1e-5)
+
+
+def test_a_plain_encoder_becomes_a_model_that_embeds(tiny_bert, tmp_path):
+    done = export_onnx(str(tiny_bert), tmp_path / "new/out")
+    assert [graph.name for graph in done.graphs] == ["encoder.onnx", "single.onnx"]
+    expected = plait.load(tiny_bert).embed(TEXTS)
+    for engine in ("torch", "onnx"):
+        loaded = plait.load(tmp_path / "new/out", engine=engine)
+        assert loaded.engine == engine and not loaded.tasks
+        np.testing.assert_allclose(loaded.embed(TEXTS), expected, atol=1e-5)
+
+
+def test_the_model_in_it_is_the_same_byte_for_byte(untrained, exported):
+    for path in untrained.rglob("*"):
+        if path.is_file():
+            assert (exported / path.relative_to(untrained)).read_bytes() == path.read_bytes()
+
+
+def test_sizes_differ_from_call_to_call_and_padding_changes_nothing(exported):
+    session = onnxruntime.InferenceSession(exported / "onnx/single.onnx")
+    generator = np.random.default_rng(0)
+    ids = generator.integers(5, 100, size=(6, 40))
+    lengths = np.array([40, 1, 7, 2, 39, 3])
+    mask = (np.arange(40) < lengths[:, None]).astype(np.int64)
+    together = session.run(["embedding", "mood"], {"input_ids": ids, "attention_mask": mask})
+    for row, length in enumerate(lengths):
+        alone = session.run(
+            ["embedding", "mood"],
+            {"input_ids": ids[row : row + 1, :length], "attention_mask": mask[row : row + 1, :length]},
+        )
+        for one, all_ in zip(alone, together, strict=True):
+            np.testing.assert_allclose(one[0], all_[row], atol=1e-5)
+
+
+def test_the_graphs_are_plain_onnx_and_share_their_weights(untrained, exported, exported_int8):
+    weights = sum(tensor.numel() for tensor in load_model(untrained, device="cpu").state_dict().values())
+    for folder, size in ((exported, 4 * weights), (exported_int8, 2 * weights)):
+        files = sorted((folder / "onnx").glob("*.onnx"))
+        for path in files:
+            onnx.checker.check_model(path, full_check=True)
+            model = onnx.load(path, load_external_data=False)
+            assert {node.domain for node in model.graph.node} == {""}
+            places = {entry.value for tensor in model.graph.initializer for entry in tensor.external_data[:1]}
+            assert places == {"weights.bin"}
+            assert [info.type.tensor_type.shape.dim[0].dim_param for info in model.graph.input][:1] == ["texts"]
+        assert len(files) == 6
+        assert (folder / "onnx/weights.bin").stat().st_size < 1.3 * size  # alignment counts in so small a model
+
+
+def test_the_code_of_the_page_runs_and_says_what_plait_says(exported, tmp_path):
+    page = (exported / "onnx/README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 6
+    predictor = plait.load(exported, engine="torch")
+    texts = ["a text", "another text"]
+    for code in blocks:
+        found: dict = {}
+        here = code.replace("../", f"{exported}/").replace('Session("', f'Session("{exported}/onnx/')
+        exec(here, found)
+        names = re.search(r"zip\(\[(.*)\], found\)", code)[1].replace("'", "").split(", ")
+        said = dict(zip(names, found["found"], strict=True))
+        if "mood" in said:
+            expected = [list(one.probabilities.values()) for one in predictor.predict("mood", texts)]
+            np.testing.assert_allclose(said["mood"], expected, atol=1e-4)
+        if "order" in said:
+            pairs = [("a text", "its second text"), ("another text", "the other's second")]
+            expected = [list(one.probabilities.values()) for one in predictor.predict("order", pairs)]
+            np.testing.assert_allclose(said["order"], expected, atol=1e-4)
+    assert "| `mood` | (texts, 3), probabilities of: bad, fair, good; cut inputs at 20 tokens |" in page
+    assert "| `same` | (texts, 2), probabilities of: no, yes; it is yes from 0.5 on; cut inputs at 40 tokens |" in page
+    assert "| `near` | (texts,), a score from 1 to 5; cut inputs at 40 tokens |" in page
+    assert "| `attention_mask.task` | (texts,), a score from 1 to 5;" in page
+
+
+def test_the_texts_of_the_check_are_of_many_lengths():
+    texts = sample_texts(200)
+    assert len(texts) == 200 and min(map(len, texts)) == 1 and max(map(len, texts)) > 2000
+    first, second = sample_columns(200, 2)
+    assert first == texts and second[:199] == texts[1:]
+
+
+def test_a_graph_that_differs_is_refused_and_leaves_nothing(untrained, tmp_path, monkeypatch):
+    monkeypatch.setattr(check, "LARGEST", 1e-12)
+    with pytest.raises(WorkError, match=r"single.onnx: mood differs from the model by \S+, expected at most 1e-12"):
+        export_onnx(str(untrained), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_eight_bits_that_are_too_far_off_are_refused(untrained, tmp_path, monkeypatch):
+    monkeypatch.setattr(check, "LEAST", 1.0)
+    with pytest.raises(WorkError, match=r"encoder.onnx: an embedding in int8 has a cosine of 0\.\d+ .* without --int8"):
+        export_onnx(str(untrained), tmp_path / "out", int8=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_is_taken_is_refused(untrained, tmp_path):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(RequestError, match="out: is there already; choose another name"):
+        export_onnx(str(untrained), tmp_path / "out")
+
+
+def test_an_ensemble_is_exported_member_by_member(untrained, tiny_bert, tmp_path):
+    from plait.model.gather import make_ensemble
+
+    other = make_model(tiny_bert, TASKS, pooling="cls")
+    save(other, tmp_path / "other")
+    make_ensemble([str(untrained), str(tmp_path / "other")], tmp_path / "both")
+    with pytest.raises(RequestError, match=r"is an ensemble; export its members, such as \S+/both/members/1, one by"):
+        export_onnx(str(tmp_path / "both"), tmp_path / "out")
+    with pytest.raises(RequestError, match="is an ensemble, which has no ONNX graphs; choose the engine torch"):
+        plait.load(tmp_path / "both", engine="onnx")
+    assert plait.load(tmp_path / "both").engine == "torch"
+
+
+def test_a_head_with_an_unknown_operation_is_named(tiny_bert, tmp_path, monkeypatch):
+    class Softplus(Head):
+        reads = "single"
+
+        def __init__(self, size):
+            super().__init__()
+            self.linear = nn.Linear(size.width, size.outputs)
+
+        def forward(self, text_BD):
+            return torch.nn.functional.softplus(self.linear(text_BD))
+
+    monkeypatch.setitem(HEADS, "linear", Softplus)
+    folder = save(make_model(tiny_bert, ["mood"]), tmp_path / "model")
+    with pytest.raises(RequestError, match=r"heads.mood: uses softplus, which `plait export` does not know"):
+        export_onnx(str(folder), tmp_path / "out")
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
+def test_a_missing_package_is_named_with_its_extra(package, untrained, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        RequestError, match=rf"exporting needs the package.* {package}.*; pip install \"plait\[onnx\]\""
+    ):
+        export_onnx(str(untrained), tmp_path / "out")
+
+
+def test_graphs_of_an_export_are_made_anew(exported, tmp_path):
+    """An exported directory is a model like any other."""
+    shutil.copytree(exported, tmp_path / "first")
+    (tmp_path / "first/onnx/stray.txt").write_text("of an earlier export")
+    done = export_onnx(str(tmp_path / "first"), tmp_path / "out", int8=True)
+    assert done.precision == "int8" and not (tmp_path / "out/onnx/stray.txt").exists()

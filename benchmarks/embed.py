@@ -6,6 +6,7 @@ The time is from texts to an array, tokenization included. The limit is the time
 """
 
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from compare import Benchmark, Disagreement, Ready, Setting, Table, Target, Way, at_least, run
@@ -35,14 +36,33 @@ def load_plait(setting: Setting):
 
 
 def products_alone(setting: Setting) -> Ready:
+    """Those of each batch, side by side on the threads on which plait does the batches."""
+    import torch
     from limit import Products
 
+    from plait.model import apply
+    from plait.model.parallel import side_by_side
+
+    seen: list[Products] = []
+
+    def watch(work, batches, lanes):
+        for rows in batches:
+            with Products() as products:
+                work(rows)
+            seen.append(products)
+            yield rows
+
     model, texts = load_plait(setting), mixed(setting.full)
-    with Products() as products:
+    with mock.patch.object(apply, "side_by_side", watch):
         model.embed(texts)
-    lengths = token_lengths(texts, Path(setting.minilm))
-    share = 1 - sum(lengths) / products.tokens()
-    return Ready(products.work(), {"padding": lambda: f"{share:.1%}"}, how=f"{len(products.again):,} products")
+    buffer = torch.randn(max(products.largest for products in seen))
+    works = [products.work(buffer) for products in seen]
+    share = 1 - sum(token_lengths(texts, Path(setting.minilm))) / sum(products.tokens for products in seen)
+    return Ready(
+        lambda: list(side_by_side(lambda work: work(), works, setting.threads)) and None,
+        {"padding": lambda: f"{share:.1%}"},
+        how=f"{sum(len(products.again) for products in seen):,} products in {len(works)} batches",
+    )
 
 
 def check(outputs) -> dict[str, dict[str, object]]:

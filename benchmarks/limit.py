@@ -33,8 +33,10 @@ class Products(TorchDispatchMode):
         kwargs = kwargs or {}
         name = function.overloadpacket.__name__
         if "linear" in name:
-            self.note(partial(linear, function, args[0].shape, args[1:], kwargs), args[0].numel())
-            self.rows[args[1].data_ptr()] += args[0].shape[:-1].numel()
+            fused = function._overloadname == "binary"  # the sum with a second input follows the product
+            weight, bias = args[2:4] if fused else args[1:3]
+            self.note(partial(linear, name, args[0].shape, weight, bias), args[0].numel())
+            self.rows[id(weight)] += args[0].shape[:-1].numel()
         elif "scaled_dot_product" in name:
             texts, heads, length, width = args[0].shape
             self.note(partial(attention, texts * heads, length, width), texts * heads * length * max(length, width))
@@ -48,15 +50,15 @@ class Products(TorchDispatchMode):
         self.again.append(again)
         self.largest = max(self.largest, size)
 
+    @property
     def tokens(self) -> int:
         """How many tokens went through the encoder, padding included: rows that any one weight met."""
         return max(self.rows.values())
 
-    def work(self) -> Callable[[], None]:
-        """All of them once more."""
+    def work(self, buffer: Tensor) -> Callable[[], None]:
+        """All of them once more, on numbers from a buffer."""
         if not self.again:
             raise SystemExit("no matrix product was seen; does another thread or engine do them?")
-        buffer = torch.randn(self.largest)
 
         def replay() -> None:
             with torch.inference_mode():
@@ -66,10 +68,11 @@ class Products(TorchDispatchMode):
         return replay
 
 
-def linear(
-    function: Any, shape: torch.Size, others: tuple[Any, ...], kwargs: Mapping[str, Any], buffer: Tensor
-) -> object:
-    return function(taken(buffer, shape), *others, **kwargs)
+def linear(name: str, shape: torch.Size, weight: Tensor, bias: Tensor, buffer: Tensor) -> object:
+    """The product alone, by the same routine, without what is fused to it."""
+    if name == "_linear_pointwise":
+        return torch.ops.mkldnn._linear_pointwise(taken(buffer, shape), weight, bias, "none", [], "")
+    return torch.nn.functional.linear(taken(buffer, shape), weight, bias)
 
 
 def attention(count: int, length: int, width: int, buffer: Tensor) -> object:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait import errors
-from plait.errors import NotFiniteError, PlaitError, did_you_mean
+from plait.errors import NotFiniteError, PlaitError, WorkError, did_you_mean
 
 
 def classes() -> list[type[Exception]]:
@@ -44,7 +44,7 @@ def test_all_names_every_error_and_did_you_mean():
 
 @pytest.mark.parametrize("error", classes(), ids=lambda error: error.__name__)
 def test_only_work_that_failed_exits_with_1(error):
-    assert error.exit_code == (1 if error is NotFiniteError else 2)
+    assert error.exit_code == (1 if error in (NotFiniteError, WorkError) else 2)
 
 
 def test_an_error_holds_its_mistakes_and_shows_one_a_line():

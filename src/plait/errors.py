@@ -7,7 +7,8 @@ PlaitError
 ├── ModelError       a model directory is incomplete, altered, or of a newer format
 ├── RunError         a run directory cannot be used in this way
 ├── RequestError     a call or a command asks for something that the model cannot do
-└── NotFiniteError   a loss or a gradient became infinite or not a number
+├── NotFiniteError   a loss or a gradient became infinite or not a number
+└── WorkError        work that was asked for rightly broke off
 """
 
 import difflib
@@ -22,6 +23,7 @@ __all__ = [
     "RecipeError",
     "RequestError",
     "RunError",
+    "WorkError",
     "did_you_mean",
 ]
 
@@ -68,6 +70,12 @@ class NotFiniteError(PlaitError):
     def __init__(self, *mistakes: str, rows: Sequence[tuple[str, int]] = ()) -> None:
         super().__init__(*mistakes)
         self.rows = rows  # the task and number of each row that was trained on
+
+
+class WorkError(PlaitError):
+    """Work that was asked for rightly broke off."""
+
+    exit_code = 1
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:

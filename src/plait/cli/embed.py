@@ -23,6 +23,7 @@ def command(
     source: str | None,
     output: str | None,
     stdin_kind: str | None,
+    workers: int | None,
     resume: bool,
     errors: Path | None,
     column: str | None,
@@ -41,7 +42,7 @@ def command(
         from plait.inference.stream import embed_job
         from plait.model.load import model_identity
 
-        predictor = load(model)
+        predictor = load(model, workers=workers or 0)
         default = next((spec.text[0] for spec in predictor.tasks.values()), "text")
         return embed_job(predictor, column or default, model_identity(model))
 

@@ -23,6 +23,11 @@ def file_options(kinds: str) -> Callable[[click.decorators.FC], click.decorators
             type=click.Choice(["csv", "tsv", "jsonl"]),
             help="What - reads.  [default: as it looks]",
         ),
+        click.option(
+            "--workers",
+            type=click.IntRange(min=1),
+            help="So many processes encode, instead of threads.  [default: threads]",
+        ),
         click.option("--resume", is_flag=True, help="Go on with an output that was broken off."),
         click.option("--errors", type=click.Path(path_type=Path), help="Where bad rows go.  [default: by the output]"),
     )

@@ -37,6 +37,7 @@ def command(
     source: str | None,
     output: str | None,
     stdin_kind: str | None,
+    workers: int | None,
     resume: bool,
     errors: Path | None,
     columns: tuple[str, ...],
@@ -51,8 +52,9 @@ def command(
     --every sst=a.csv sts=b.csv --output DIR predicts for several tasks at once, one file a task.
     """
     if every:
-        if source or stdin_kind or errors or columns:
-            raise click.UsageError("--input, --format, --errors and --text are for one task, not for --every")
+        if source or stdin_kind or workers or errors or columns:
+            options = "--input, --format, --workers, --errors and --text"
+            raise click.UsageError(f"{options} are for one task, not for --every")
         if output is None:
             raise click.UsageError("--every needs --output, a folder")
         given = [*every, *([task] if task else []), *texts]  # what follows the first TASK=FILE without an option
@@ -64,8 +66,9 @@ def command(
         raise click.UsageError("give TASK, or --every TASK=FILE")
     if bool(texts) == bool(source):
         raise click.UsageError("give TEXT (two for a pair), or --input FILE")
-    if texts and (output or stdin_kind or resume or errors or columns):
-        raise click.UsageError("--output, --format, --resume, --errors and --text go with --input, not with TEXT")
+    if texts and (output or stdin_kind or workers or resume or errors or columns):
+        options = "--output, --format, --workers, --resume, --errors and --text"
+        raise click.UsageError(f"{options} go with --input, not with TEXT")
     from plait.cli.display import print_json
     from plait.errors import RequestError
     from plait.inference.predictor import load
@@ -76,7 +79,7 @@ def command(
         from plait.model.load import model_identity
 
         read_about(model)  # a task needs a plait model; a plain encoder, or a wrong path, is refused here
-        predictor = load(model)
+        predictor = load(model, workers=workers or 0)
         spec = predictor.task(task)
         return predict_job(predictor, spec, columns or spec.text, model_identity(model))
 

@@ -51,6 +51,12 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
     metavar="N",
     help="Keep the N best models in RUN/kept, for plait ensemble.",
 )
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads of the run.  [default: OMP_NUM_THREADS, else the fastest number]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Events and the result as JSON lines.")
 def command(
     recipe: str | None,
@@ -62,6 +68,7 @@ def command(
     baselines: bool,
     single_task: bool,
     keep: int | None,
+    threads: int | None,
     as_json: bool,
 ) -> None:
     """Train a recipe, or go on with a run.
@@ -76,6 +83,8 @@ def command(
         raise click.UsageError("a run goes on as it began; drop --single-task")
     if resume and keep:
         raise click.UsageError("a run keeps as many models as it was begun with; drop --keep")
+    if resume and threads:
+        raise click.UsageError("a run goes on with the threads that it was begun with; drop --threads")
     result = run_recipe(
         recipe,
         out=out,
@@ -86,6 +95,7 @@ def command(
         baselines=baselines,
         single_task=single_task,
         keep=keep or 0,
+        threads=threads,
         as_json=as_json,
     )
     show(result, as_json)
@@ -102,6 +112,7 @@ def run_recipe(
     baselines: bool = True,
     single_task: bool = False,
     keep: int = 0,
+    threads: int | None = None,
     as_json: bool = False,
 ) -> "Result":
     """Train or resume with progress; a signal ends the program after a checkpoint."""
@@ -115,7 +126,15 @@ def run_recipe(
         begin = partial(loop.resume, resume, recipe=recipe)
     else:
         assert recipe is not None, "a run is new or goes on"
-        begin = partial(loop.train, recipe, out, baselines=baselines, single_task=single_task, keep=keep)
+        begin = partial(
+            loop.train,
+            recipe,
+            out,
+            baselines=baselines,
+            single_task=single_task,
+            keep=keep,
+            threads=threads or "auto",
+        )
     watcher = watcher_for(as_json)
     with stop_on_signals() as stop:
         try:

@@ -11,7 +11,7 @@ from plait.encoder.config import EncoderConfig
 from plait.encoder.packing import Packed
 from plait.encoder.pooling import pool
 
-__all__ = ["Encoder"]
+__all__ = ["Encoder", "Layer", "attend"]
 
 
 class Encoder(nn.Module):
@@ -30,13 +30,16 @@ class Encoder(nn.Module):
 
     def forward(self, packed: Packed) -> Tensor:
         """States (N, D) of the packed tokens."""
-        states_ND: Tensor = (
-            self.tokens(packed.ids_N) + self.positions(packed.positions_N) + self.segments(packed.segments_N)
-        )
-        states_ND = self.dropout(self.norm(states_ND))
+        states_ND = self.embed(packed)
         for layer in self.layers:
             states_ND = layer(states_ND, packed)
         return states_ND
+
+    def embed(self, packed: Packed) -> Tensor:
+        """States (N, D) before the first layer: what each token is, where it stands, in which segment."""
+        states_ND = self.tokens(packed.ids_N) + self.positions(packed.positions_N) + self.segments(packed.segments_N)
+        embedded_ND: Tensor = self.dropout(self.norm(states_ND))
+        return embedded_ND
 
     def pool(self, states_ND: Tensor, packed: Packed, how: str) -> Tensor:
         """Embeddings (S, D) of the texts."""
@@ -64,18 +67,19 @@ class Layer(nn.Module):
 
     def forward(self, states_ND: Tensor, packed: Packed) -> Tensor:
         """States (N, D) → states (N, D)."""
-        attended_ND = self.attend(self.qkv(states_ND), packed)
+        drop = self.attention_dropout if self.training else 0.0
+        attended_ND = attend(self.qkv(states_ND), packed, self.heads, drop)
         states_ND = self.mix_norm(states_ND + self.dropout(self.mix(attended_ND)))
         widened_NF = F.gelu(self.widen(states_ND))
         narrowed_ND: Tensor = self.narrow_norm(states_ND + self.dropout(self.narrow(widened_NF)))
         return narrowed_ND
 
-    def attend(self, qkv_N3D: Tensor, packed: Packed) -> Tensor:
-        """softmax(QKᵀ/√d)V inside each text; texts of one length go together, so nothing is masked."""
-        drop = self.attention_dropout if self.training else 0.0
-        attended = []
-        for qkv, group in zip(qkv_N3D.split(packed.tokens_per_group), packed.groups, strict=True):
-            q_SHTd, k_SHTd, v_SHTd = qkv.view(group.count, group.length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-            mixed_SHTd = F.scaled_dot_product_attention(q_SHTd, k_SHTd, v_SHTd, dropout_p=drop)
-            attended.append(mixed_SHTd.transpose(1, 2).reshape(group.count * group.length, -1))
-        return torch.cat(attended)
+
+def attend(qkv_N3D: Tensor, packed: Packed, heads: int, drop: float = 0.0) -> Tensor:
+    """softmax(QKᵀ/√d)V inside each text; texts of one length go together, so nothing is masked."""
+    attended = []
+    for qkv, group in zip(qkv_N3D.split(packed.tokens_per_group), packed.groups, strict=True):
+        q_SHTd, k_SHTd, v_SHTd = qkv.view(group.count, group.length, 3, heads, -1).permute(2, 0, 3, 1, 4)
+        mixed_SHTd = F.scaled_dot_product_attention(q_SHTd, k_SHTd, v_SHTd, dropout_p=drop)
+        attended.append(mixed_SHTd.transpose(1, 2).reshape(group.count * group.length, -1))
+    return torch.cat(attended)

@@ -9,6 +9,7 @@ import numpy as np
 from plait.data.frames import columns_of, is_frame
 from plait.data.records import is_unicode
 from plait.errors import RequestError, did_you_mean
+from plait.inference.workers import use_workers
 from plait.model.apply import Advance
 from plait.model.ensemble import AnyModel, answer, count_cut, embed, limit_of, width_of
 from plait.model.load import load_model
@@ -133,6 +134,12 @@ def as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[Tuple]) -> list[l
     return [as_texts([row[side] for row in rows]) for side in range(len(spec.text))]
 
 
-def load(source: str | Path, *, device: str = "auto") -> Predictor:
-    """The model in a directory: plait's own, or a plain Hugging Face or sentence-transformers encoder to embed with."""
-    return Predictor(load_model(source, device=device))
+def load(source: str | Path, *, device: str = "auto", workers: int = 0) -> Predictor:
+    """The model in a directory: plait's own, or a plain Hugging Face or sentence-transformers encoder to embed with.
+
+    With `workers`, so many processes encode, each with a copy of the encoder, instead of the threads of this one.
+    """
+    model = load_model(source, device="cpu" if workers else device)
+    if workers:
+        use_workers(model, source, workers)
+    return Predictor(model)

@@ -12,6 +12,7 @@ from torch import Tensor
 from plait.data.batch import tokenize_views
 from plait.data.tokenize import TokenTable, tokenize
 from plait.model.model import Model
+from plait.model.parallel import side_by_side
 
 __all__ = ["TOKEN_BUDGET", "Advance", "cut_inputs", "embed_texts", "embed_views", "task_outputs"]
 
@@ -81,24 +82,32 @@ def embed_inputs(model: Model, ids: Sequence[np.ndarray], firsts: Sequence[int],
     embedded_nD = torch.empty(len(ids), model.encoder.config.width)
     was_training = model.training
     model.eval()
-    with torch.inference_mode():
-        for rows in token_batches([len(text) for text in ids]):
-            pooled_SD = model.pooled([ids[row] for row in rows], [firsts[row] for row in rows])
-            embedded_nD[rows] = pooled_SD.cpu()
-            if progress:
-                progress(len(rows))
+    if model.engine is None:
+        model.prepare()
+        pooled, lanes = model.pooled, torch.get_num_threads() if model.device.type == "cpu" else 1
+    else:
+        pooled, lanes = model.engine.pooled, model.engine.lanes
+
+    def embed_batch(rows: list[int]) -> None:
+        with torch.inference_mode():  # counts for one thread
+            embedded_nD[rows] = pooled([ids[row] for row in rows], [firsts[row] for row in rows]).cpu()
+
+    for rows in side_by_side(embed_batch, token_batches([len(text) for text in ids], lanes), lanes):
+        if progress:
+            progress(len(rows))
     model.train(was_training)
     return embedded_nD
 
 
-def token_batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Rows by length, in batches of at most TOKEN_BUDGET tokens, the longest first."""
+def token_batches(lengths: Sequence[int], lanes: int) -> list[list[int]]:
+    """Rows by length, the longest first, in batches of at most TOKEN_BUDGET tokens; enough of them for all lanes."""
+    budget = min(TOKEN_BUDGET, -(-sum(lengths) // lanes))
     batches: list[list[int]] = []
     room = 0
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
         if not batches or lengths[row] > room:
             batches.append([])
-            room = TOKEN_BUDGET
+            room = budget
         batches[-1].append(row)
         room -= lengths[row]
     return batches

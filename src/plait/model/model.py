@@ -5,6 +5,7 @@ S inputs, B batch, N tokens, D width, C outputs.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, Self
 
 import numpy as np
 import torch
@@ -14,10 +15,20 @@ from torch import Tensor, nn
 from plait.data.batch import Batch
 from plait.encoder.bert import Encoder
 from plait.encoder.packing import Packed, pack
+from plait.encoder.prepared import Prepared
 from plait.heads import Head
 from plait.model.tasks import TaskSpec
 
-__all__ = ["Encoded", "Model", "Text", "Tokens"]
+__all__ = ["Encoded", "Engine", "Model", "Text", "Tokens"]
+
+
+class Engine(Protocol):
+    """What embeds for users in the place of the model's own encoder."""
+
+    lanes: int  # batches that it can work on at once
+
+    def pooled(self, ids: Sequence[np.ndarray], firsts: Sequence[int]) -> Tensor:
+        """Embeddings (S, D) of tokenized inputs."""
 
 
 @dataclass(frozen=True)
@@ -81,21 +92,35 @@ class Model(nn.Module):
         self.pooling = pooling
         self.normalise = normalise
         self.precision = precision
+        self.prepared: Prepared | None = None
+        self.engine: Engine | None = None
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.encoder.tokens.weight.device
 
-    def pooled(self, ids: Sequence[np.ndarray], firsts: Sequence[int]) -> Tensor:
-        """Embeddings (S, D) of tokenized inputs, encoded in one packed pass."""
-        return self.states(ids, firsts)[0]
+    def train(self, mode: bool = True) -> Self:
+        """As of every module; what was prepared is of no use once the weights learn."""
+        if mode:
+            self.prepared = None
+        return super().train(mode)
 
-    def states(self, ids: Sequence[np.ndarray], firsts: Sequence[int]) -> tuple[Tensor, Tensor, Packed]:
+    def prepare(self) -> None:
+        """Make `pooled` as fast as it can be, until a weight is loaded or the model trains again."""
+        self.prepared = Prepared.of(self.encoder, self.prepared) if self.precision == "float32" else None
+
+    def pooled(self, ids: Sequence[np.ndarray], firsts: Sequence[int]) -> Tensor:
+        """Embeddings (S, D) of tokenized inputs, encoded in one packed pass without a graph."""
+        return self.states(ids, firsts, self.prepared)[0]
+
+    def states(
+        self, ids: Sequence[np.ndarray], firsts: Sequence[int], prepared: Prepared | None = None
+    ) -> tuple[Tensor, Tensor, Packed]:
         """Embeddings (S, D) of tokenized inputs, and the states (N, D) of their tokens as they were packed."""
         packed = pack(ids, firsts, first_position=self.encoder.config.first_position, device=self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            states_ND = self.encoder(packed)
+            states_ND = (prepared or self.encoder)(packed)
             pooled_SD = self.encoder.pool(states_ND, packed, self.pooling)
         return pooled_SD.float(), states_ND, packed
 

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -25,6 +25,7 @@ from plait.training.run import Run
 from plait.training.settle import SettledRun, settle_run
 from plait.training.stage import Loop, Stopped, Work
 from plait.training.tables import TABLES
+from plait.training.threads import choose_threads
 from plait.training.trainer import Trainer, begin_model
 
 __all__ = ["Stopped", "as_recipe", "resume", "train"]
@@ -40,6 +41,7 @@ def train(
     baselines: bool = True,
     single_task: bool = False,
     keep: int = 0,
+    threads: int | Literal["auto"] | None = None,
     watcher: Watcher | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Result:
@@ -49,7 +51,8 @@ def train(
     the train, dev and test of a task may be tables: pandas or polars data frames, or lists of dicts. Its run goes to
     `out`, or to runs/ under the recipe's name. `data` is a folder that its files are looked for in, `assignments` are
     changes such as "lr=1e-4". With `single_task`, each task is trained alone as well, under the same settings; `keep`
-    is how many of the best models stay in the run's folder `kept`.
+    is how many of the best models stay in the run's folder `kept`. The run uses as many `threads` as torch is set to,
+    so many, or with "auto" the number that is fastest on this machine; when it is resumed, the same again.
     """
     if keep < 0:
         raise RunError(f"keep: expected how many models to keep, found {keep}")
@@ -58,9 +61,14 @@ def train(
     run.check_free()
     settled = settle_run(as_recipe(run.keep_tables(recipe), data, profile, assignments), Path(data) if data else None)
     model = begin_model(settled)  # what can be refused is refused before there is a run
+    watcher = watcher or Silent()
+    if threads == "auto":
+        choose_threads(model, watcher)
+    elif threads is not None:
+        torch.set_num_threads(threads)
     with run.locked():
         run.create(settled, baselines=baselines, single_task=single_task, keep=keep)
-        return do_all(run, settled, model, watcher or Silent(), stop)
+        return do_all(run, settled, model, watcher, stop)
 
 
 def resume(

@@ -7,7 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plait.encoder.attention import attend_with_dropout
 from plait.encoder.config import EncoderConfig
+from plait.encoder.dropout import Dropout
 from plait.encoder.packing import Packed
 from plait.encoder.pooling import pool
 
@@ -24,7 +26,7 @@ class Encoder(nn.Module):
         self.positions = nn.Embedding(config.positions, config.width)
         self.segments = nn.Embedding(config.segments, config.width)
         self.norm = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
         self.pooler = nn.Linear(config.width, config.width) if pooler else None
 
@@ -63,7 +65,7 @@ class Layer(nn.Module):
         self.widen = nn.Linear(config.width, config.hidden)
         self.narrow = nn.Linear(config.hidden, config.width)
         self.narrow_norm = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, states_ND: Tensor, packed: Packed) -> Tensor:
         """States (N, D) → states (N, D)."""
@@ -77,6 +79,8 @@ class Layer(nn.Module):
 
 def attend(qkv_N3D: Tensor, packed: Packed, heads: int, drop: float = 0.0) -> Tensor:
     """softmax(QKᵀ/√d)V inside each text; texts of one length go together, so nothing is masked."""
+    if drop and qkv_N3D.device.type == "cpu" and qkv_N3D.dtype == torch.float32:
+        return attend_with_dropout(qkv_N3D, packed.groups, heads, drop)
     attended = []
     for qkv, group in zip(qkv_N3D.split(packed.tokens_per_group), packed.groups, strict=True):
         q_SHTd, k_SHTd, v_SHTd = qkv.view(group.count, group.length, 3, heads, -1).permute(2, 0, 3, 1, 4)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from plait.encoder.attention import attend_with_dropout
 from plait.encoder.config import EncoderConfig
 from plait.encoder.dropout import Dropout
+from plait.encoder.linear import Linear
 from plait.encoder.packing import Packed
 from plait.encoder.pooling import pool
 
@@ -28,7 +29,7 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
-        self.pooler = nn.Linear(config.width, config.width) if pooler else None
+        self.pooler = Linear(config.width, config.width) if pooler else None
 
     def forward(self, packed: Packed) -> Tensor:
         """States (N, D) of the packed tokens."""
@@ -59,11 +60,11 @@ class Layer(nn.Module):
         super().__init__()
         self.heads = config.heads
         self.attention_dropout = config.attention_dropout
-        self.qkv = nn.Linear(config.width, 3 * config.width)  # query, key and value in one product
-        self.mix = nn.Linear(config.width, config.width)
+        self.qkv = Linear(config.width, 3 * config.width)  # query, key and value in one product
+        self.mix = Linear(config.width, config.width)
         self.mix_norm = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.widen = nn.Linear(config.width, config.hidden)
-        self.narrow = nn.Linear(config.hidden, config.width)
+        self.widen = Linear(config.width, config.hidden)
+        self.narrow = Linear(config.hidden, config.width)
         self.narrow_norm = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.dropout = Dropout(config.dropout)
 

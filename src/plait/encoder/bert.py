@@ -7,7 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plait.encoder.attention import attend_with_dropout
 from plait.encoder.config import EncoderConfig
+from plait.encoder.dropout import Dropout
+from plait.encoder.linear import Linear
 from plait.encoder.packing import Packed
 from plait.encoder.pooling import pool
 
@@ -24,9 +27,9 @@ class Encoder(nn.Module):
         self.positions = nn.Embedding(config.positions, config.width)
         self.segments = nn.Embedding(config.segments, config.width)
         self.norm = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
-        self.pooler = nn.Linear(config.width, config.width) if pooler else None
+        self.pooler = Linear(config.width, config.width) if pooler else None
 
     def forward(self, packed: Packed) -> Tensor:
         """States (N, D) of the packed tokens."""
@@ -57,13 +60,13 @@ class Layer(nn.Module):
         super().__init__()
         self.heads = config.heads
         self.attention_dropout = config.attention_dropout
-        self.qkv = nn.Linear(config.width, 3 * config.width)  # query, key and value in one product
-        self.mix = nn.Linear(config.width, config.width)
+        self.qkv = Linear(config.width, 3 * config.width)  # query, key and value in one product
+        self.mix = Linear(config.width, config.width)
         self.mix_norm = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.widen = nn.Linear(config.width, config.hidden)
-        self.narrow = nn.Linear(config.hidden, config.width)
+        self.widen = Linear(config.width, config.hidden)
+        self.narrow = Linear(config.hidden, config.width)
         self.narrow_norm = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, states_ND: Tensor, packed: Packed) -> Tensor:
         """States (N, D) → states (N, D)."""
@@ -77,6 +80,8 @@ class Layer(nn.Module):
 
 def attend(qkv_N3D: Tensor, packed: Packed, heads: int, drop: float = 0.0) -> Tensor:
     """softmax(QKᵀ/√d)V inside each text; texts of one length go together, so nothing is masked."""
+    if drop and qkv_N3D.device.type == "cpu" and qkv_N3D.dtype == torch.float32:
+        return attend_with_dropout(qkv_N3D, packed.groups, heads, drop)
     attended = []
     for qkv, group in zip(qkv_N3D.split(packed.tokens_per_group), packed.groups, strict=True):
         q_SHTd, k_SHTd, v_SHTd = qkv.view(group.count, group.length, 3, heads, -1).permute(2, 0, 3, 1, 4)

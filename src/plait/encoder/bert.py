@@ -83,8 +83,11 @@ def attend(qkv_N3D: Tensor, packed: Packed, heads: int, drop: float = 0.0) -> Te
     if drop and qkv_N3D.device.type == "cpu" and qkv_N3D.dtype == torch.float32:
         return attend_with_dropout(qkv_N3D, packed.groups, heads, drop)
     attended = []
-    for qkv, group in zip(qkv_N3D.split(packed.tokens_per_group), packed.groups, strict=True):
+    tokens = packed.tokens_per_group
+    for qkv, group in zip(qkv_N3D[: sum(tokens)].split(tokens), packed.groups, strict=True):
         q_SHTd, k_SHTd, v_SHTd = qkv.view(group.count, group.length, 3, heads, -1).permute(2, 0, 3, 1, 4)
         mixed_SHTd = F.scaled_dot_product_attention(q_SHTd, k_SHTd, v_SHTd, dropout_p=drop)
         attended.append(mixed_SHTd.transpose(1, 2).reshape(group.count * group.length, -1))
+    if rest := len(qkv_N3D) - sum(tokens):
+        attended.append(qkv_N3D.new_zeros(rest, qkv_N3D.shape[1] // 3))
     return torch.cat(attended)

@@ -7,12 +7,16 @@ it (GELU, the sum with what came in) before its result leaves the cache. N packe
 from typing import Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plait.encoder.bert import Encoder, Layer, attend
 from plait.encoder.packing import Packed
 
 __all__ = ["Prepared"]
+
+SLICE = 1024  # tokens that are widened at a time: so much stays in the cache, and less memory is needed
+STEP, SMALL_STEP = 64, 8  # of the number of tokens, above a slice and below: oneDNN keeps code for each that it meets
 
 
 class Prepared:
@@ -36,9 +40,11 @@ class Prepared:
     def __call__(self, packed: Packed) -> Tensor:
         """States (N, D) of the packed tokens."""
         states_ND = self.encoder.embed(packed)
+        tokens = len(states_ND)
+        states_ND = F.pad(states_ND, (0, 0, 0, -tokens % (STEP if tokens > SLICE else SMALL_STEP)))
         for layer in self.layers:
             states_ND = layer(states_ND, packed)
-        return states_ND
+        return states_ND[:tokens]
 
 
 class PreparedLayer:
@@ -54,6 +60,11 @@ class PreparedLayer:
         product = torch.ops.mkldnn._linear_pointwise
         attended_ND = attend(product(states_ND, *self.qkv, "none", [], ""), packed, self.heads)
         states_ND = self.mix_norm(product.binary(attended_ND, states_ND, *self.mix, "add"))
+        return torch.cat([self.feed_forward(part_ND) for part_ND in states_ND.split(SLICE)])
+
+    def feed_forward(self, states_ND: Tensor) -> Tensor:
+        """The second half, of some tokens."""
+        product = torch.ops.mkldnn._linear_pointwise
         widened_NF = product(states_ND, *self.widen, "gelu", [], "none")
         narrowed_ND: Tensor = self.narrow_norm(product.binary(widened_NF, states_ND, *self.narrow, "add"))
         return narrowed_ND

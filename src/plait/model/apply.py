@@ -16,7 +16,7 @@ from plait.model.parallel import side_by_side
 
 __all__ = ["TOKEN_BUDGET", "Advance", "cut_inputs", "embed_texts", "embed_views", "task_outputs"]
 
-TOKEN_BUDGET = 4096  # tokens encoded in one pass
+TOKEN_BUDGET = 2048  # tokens encoded in one pass
 Advance = Callable[[int], None]  # told how many more inputs are done
 
 

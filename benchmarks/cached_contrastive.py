@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from compare import Benchmark, Outputs, Setting, Table, Target, Told, Way, Work, agree, at_least, at_most, run
-from training_data import Row, read_rows, write_rows
+from training_rows import Row, read_task, write_task
 
 SCALE, DROPOUT = 20.0, 0.1
 CHUNK = 32
@@ -23,7 +23,7 @@ CHUNK_ALONE, LARGE = "plait, one chunk", "plait, cached, many pairs"
 
 def pairs(count: int) -> list[Row]:
     """Questions that mean the same."""
-    return [row for row in read_rows("quora") if row.label == 1][:count]
+    return [row for row in read_task("quora") if row.label == 1][:count]
 
 
 def size_of(setting: Setting) -> int:
@@ -57,7 +57,7 @@ def of_plait(count: Callable[[Setting], int], **loss: object) -> Callable[[Setti
             "tasks": {
                 "same": {
                     "train": "same.jsonl",
-                    "text": ["first", "second"],
+                    "text": ["text1", "text2"],
                     "head": None,
                     "label": None,
                     "loss": {"name": "multiple_negatives", "scale": SCALE, **loss},
@@ -67,7 +67,7 @@ def of_plait(count: Callable[[Setting], int], **loss: object) -> Callable[[Setti
             "epochs": 1,
         }
         with tempfile.TemporaryDirectory() as folder:
-            write_rows(Path(folder) / "same.jsonl", [rows])
+            write_task(Path(folder) / "same.jsonl", rows)
             trainer = Trainer(settle_recipe(as_recipe(recipe, folder, None, [])))
         trainer.model.train()
         (batch,) = trainer.batches([("same", tuple(range(len(rows))))])

@@ -154,6 +154,14 @@ def test_the_code_of_the_situations_runs(folder, tiny_bert):
     assert 0 <= float(accuracy) <= 1 and known == "True"
 
 
+def test_the_commands_and_the_code_of_export_run(folder):
+    for command in "".join(blocks("docs/export.md", "sh")).splitlines():
+        run_command(command, folder)
+    assert (folder / "exported.npy").is_file()
+    (code,) = blocks("docs/export.md", "python")
+    assert run_command([sys.executable, "-c", code], folder) == "onnx (1, 16)\n"
+
+
 @pytest.mark.parametrize(
     "names",
     [

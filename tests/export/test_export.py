@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from onnx.reference import ReferenceEvaluator
 from tokenizers import Tokenizer
 from torch import nn
 
@@ -128,7 +129,7 @@ def test_padding_tokens_that_are_written_in_a_text(tiny_roberta, tmp_path):
 
 def test_a_plain_encoder_becomes_a_model_that_embeds(tiny_bert, tmp_path):
     done = export_onnx(str(tiny_bert), tmp_path / "new/out")
-    assert [graph.name for graph in done.graphs] == ["encoder.onnx", "single.onnx"]
+    assert [graph.name for graph in done.graphs] == ["single.onnx", "encoder.onnx"]
     expected = plait.load(tiny_bert).embed(TEXTS)
     for engine in ("torch", "onnx"):
         loaded = plait.load(tmp_path / "new/out", engine=engine)
@@ -173,6 +174,22 @@ def test_the_graphs_are_plain_onnx_and_share_their_weights(untrained, exported, 
         assert (folder / "onnx/weights.bin").stat().st_size < 1.3 * size  # alignment counts in so small a model
 
 
+@pytest.mark.parametrize("graph", ["single", "joined_both"])
+def test_another_runtime_says_the_same(graph, exported, exported_int8):
+    """The reference of the standard itself, in numpy."""
+    generator = np.random.default_rng(0)
+    for folder, tolerance in ((exported, 1e-5), (exported_int8, 0.02)):  # of 8 bits, a number may be rounded otherwise
+        model = onnx.load(folder / f"onnx/{graph}.onnx")
+        feed = {}
+        for given in model.graph.input:
+            numbers = generator.integers(100 if given.name.endswith("input_ids") else 2, size=(3, 9))
+            mask = np.arange(9) < np.array([[9], [4], [1]])
+            feed[given.name] = mask.astype(np.int64) if given.name.endswith("mask") else numbers
+        expected = onnxruntime.InferenceSession(folder / f"onnx/{graph}.onnx").run(None, feed)
+        for ours, theirs in zip(ReferenceEvaluator(model).run(None, feed), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=tolerance)
+
+
 def test_the_code_of_the_page_runs_and_says_what_plait_says(exported, tmp_path):
     page = (exported / "onnx/README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -214,7 +231,7 @@ def test_a_graph_that_differs_is_refused_and_leaves_nothing(untrained, tmp_path,
 
 def test_eight_bits_that_are_too_far_off_are_refused(untrained, tmp_path, monkeypatch):
     monkeypatch.setattr(check, "LEAST", 1.0)
-    with pytest.raises(WorkError, match=r"encoder.onnx: an embedding in int8 has a cosine of 0\.\d+ .* without --int8"):
+    with pytest.raises(WorkError, match=r"single.onnx: an embedding in int8 has a cosine of 0\.\d+ .* without --int8"):
         export_onnx(str(untrained), tmp_path / "out", int8=True)
     assert list(tmp_path.iterdir()) == []
 

@@ -71,8 +71,9 @@ def graph_page(model: Model, graphs: Sequence[GraphFile], agreements: Sequence[A
 
 def section(model: Model, graph: GraphFile) -> str:
     """One graph."""
+    places = {**VIEWS, "first": "the text"} if graph.reads == "single" else VIEWS
     inputs = [
-        f"| `{name}` | {VIEWS[view]}: {MEANINGS[what]} |"
+        f"| `{name}` | {places[view]}: {MEANINGS[what]} |"
         for view, names in graph.inputs.items()
         for what, name in names.items()
     ]

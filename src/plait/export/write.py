@@ -38,9 +38,8 @@ def write_graphs(model: Model, folder: Path, precision: Precision) -> list[Graph
     folder.mkdir()
     reads = dict.fromkeys(("single", *(spec.reads for spec in model.tasks.values())))
     with Weights(folder / WEIGHTS) as weights:
-        return [write_encoder(model, folder, precision, weights)] + [
-            write_reading(model, folder, precision, weights, way) for way in reads
-        ]
+        readings = [write_reading(model, folder, precision, weights, way) for way in reads]
+        return [*readings, write_encoder(model, folder, precision, weights)]
 
 
 def write_encoder(model: Model, folder: Path, precision: Precision, weights: Weights) -> GraphFile:

@@ -230,8 +230,8 @@ def test_a_graph_that_differs_is_refused_and_leaves_nothing(untrained, tmp_path,
 
 
 def test_eight_bits_that_are_too_far_off_are_refused(untrained, tmp_path, monkeypatch):
-    monkeypatch.setattr(check, "LEAST", 1.0)
-    with pytest.raises(WorkError, match=r"single.onnx: an embedding in int8 has a cosine of 0\.\d+ .* without --int8"):
+    monkeypatch.setattr(check, "LEAST", 1.01)
+    with pytest.raises(WorkError, match=r"single.onnx: an embedding in int8 has a cosine of \d\.\d+ .* without --int8"):
         export_onnx(str(untrained), tmp_path / "out", int8=True)
     assert list(tmp_path.iterdir()) == []
 

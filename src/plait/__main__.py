@@ -1,5 +1,5 @@
 """`python -m plait` is the command `plait`."""
 
-from plait.cli.main import main
+from plait.cli.main import start
 
-main()
+start()

@@ -197,3 +197,18 @@ def test_words_in_brackets_are_shown_as_they_are(tiny_recipe, tmp_path):
     recipe["tasks"] = {"[/b]": recipe["tasks"]["mood"]}
     YAML().dump(recipe, tmp_path / "recipe.yaml")
     assert "[/b]" in plait("train", tmp_path / "recipe.yaml", "--out", tmp_path / "[b]", "--no-baselines").stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "code"), [("0", 0), ("sys.exit()", 0), ("sys.exit(3)", 3), ("sys.exit('no')", 1), ("1 / 0", 1)]
+)
+def test_the_process_ends_at_once_but_tidies_up_before(body, code):
+    lines = [
+        "import atexit, sys",
+        "import plait.cli.main as main",
+        f"main.main = lambda: (print('worked', end=''), atexit.register(print, ', tidied'), {body})",
+        "main.start()",
+    ]
+    out = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60)
+    assert (out.returncode, out.stdout) == (code, "worked, tidied\n")
+    assert ("ZeroDivisionError" in out.stderr) == (body == "1 / 0")

@@ -16,7 +16,7 @@ __all__ = ["OPSET", "Graph", "Weights", "onnx_or_error"]
 OPSET = 20  # the first with GELU; ONNX Runtime reads it from 1.17 on
 IR_VERSION = 9  # the one that goes with it
 ALIGNMENT = 64  # bytes; what the products of a processor like
-AXES = ("texts", "tokens")
+TEXTS = "texts"  # the axis that all inputs and outputs share
 
 
 def onnx_or_error() -> ModuleType:
@@ -71,14 +71,14 @@ class Graph:
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
 
-    def input(self, name: str) -> str:
-        """A table of whole numbers (texts, tokens) that whoever runs the graph gives."""
-        self.inputs.append(self.onnx.helper.make_tensor_value_info(name, self.onnx.TensorProto.INT64, AXES))
+    def input(self, name: str, axis: str) -> str:
+        """A table of whole numbers (texts, tokens) that whoever runs the graph gives; `axis` names the tokens."""
+        self.inputs.append(self.onnx.helper.make_tensor_value_info(name, self.onnx.TensorProto.INT64, (TEXTS, axis)))
         return name
 
     def output(self, name: str, value: str, columns: int | None) -> None:
         """A value that the graph gives under a name: (texts, columns), or (texts,) without columns."""
-        shape = (AXES[0],) if columns is None else (AXES[0], columns)
+        shape = (TEXTS,) if columns is None else (TEXTS, columns)
         self.nodes.append(self.onnx.helper.make_node("Identity", [value], [name]))
         self.outputs.append(self.onnx.helper.make_tensor_value_info(name, self.onnx.TensorProto.FLOAT, shape))
 

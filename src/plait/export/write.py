@@ -17,6 +17,7 @@ __all__ = ["EMBEDDING", "WEIGHTS", "GraphFile", "write_graphs"]
 
 WEIGHTS = "weights.bin"
 EMBEDDING = "embedding"
+TOKENS = "tokens"  # the name of an axis; views may have different numbers of them
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def write_graphs(model: Model, folder: Path, precision: Precision) -> list[Graph
 def write_encoder(model: Model, folder: Path, precision: Precision, weights: Weights) -> GraphFile:
     """The graph that plait's own engine runs: any text, alone or joined, to its pooled embedding."""
     graph = Graph(weights)
-    names = {what: graph.input(what) for what in inputs_of(model, joined=True)}
+    names = {what: graph.input(what, TOKENS) for what in inputs_of(model, joined=True)}
     pooled_SD = add_view(graph, model, precision, names)
     graph.output(POOLED, pooled_SD, model.encoder.config.width)
     found = GraphFile(ENCODER, {"text": names}, {POOLED: None})
@@ -56,14 +57,11 @@ def write_encoder(model: Model, folder: Path, precision: Precision, weights: Wei
 def write_reading(model: Model, folder: Path, precision: Precision, weights: Weights, reads: str) -> GraphFile:
     """The graph of one way of reading: the answers of all tasks that read so, and the embedding of single texts."""
     graph = Graph(weights)
-    views = VIEWS[reads]
-    inputs = {
-        view: {
-            what: graph.input(what if len(views) == 1 else f"{view}_{what}")
-            for what in inputs_of(model, joined=view not in ALONE)
-        }
-        for view in views
-    }
+    inputs = {}
+    for view in VIEWS[reads]:
+        start = f"{view}_" if len(VIEWS[reads]) > 1 else ""
+        given = inputs_of(model, joined=view not in ALONE)
+        inputs[view] = {what: graph.input(start + what, start + TOKENS) for what in given}
     pooled = [add_view(graph, model, precision, names) for names in inputs.values()]
     outputs: dict[str, str | None] = {}
     if reads == "single":

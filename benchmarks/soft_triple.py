@@ -3,11 +3,13 @@
 python benchmarks/soft_triple.py [--json] [--rounds N] [--threads N]
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from compare import Benchmark, Setting, Table, Target, Way, Work, agree, at_least, at_most, run
 from pytorch_metric_learning.losses import SoftTripleLoss
-from torch import Tensor
+from torch import Tensor, nn
 
 from plait.losses.proxies import SoftTriple
 
@@ -26,7 +28,7 @@ def inputs() -> tuple[Tensor, Tensor, SoftTriple]:
 
 def in_chunks(setting: Setting) -> Work:
     states_ND, label_N, module = inputs()
-    return lambda: trained(module(states_ND, label_N))
+    return lambda: trained(lambda: module(states_ND, label_N), states_ND, module)
 
 
 def plain(setting: Setting) -> Work:
@@ -39,7 +41,7 @@ def plain(setting: Setting) -> Work:
         mean_NC = (torch.softmax(similarity_NCK / GAMMA, dim=-1) * similarity_NCK).sum(dim=-1)
         return F.cross_entropy(LAMBDA * (mean_NC - DELTA * F.one_hot(label_N, CLASSES)), label_N)
 
-    return lambda: trained(loss())
+    return lambda: trained(loss, states_ND, module)
 
 
 def peer(setting: Setting) -> Work:
@@ -47,10 +49,14 @@ def peer(setting: Setting) -> Work:
     theirs = SoftTripleLoss(CLASSES, WIDTH, centers_per_class=PROXIES, la=LAMBDA, gamma=GAMMA, margin=DELTA)
     with torch.no_grad():
         theirs.fc.copy_(module.proxies_CKD.flatten(0, 1).T)
-    return lambda: trained(theirs(states_ND, label_N))
+    return lambda: trained(lambda: theirs(states_ND, label_N), states_ND, theirs)
 
 
-def trained(loss: Tensor) -> float:
+def trained(make: Callable[[], Tensor], states_ND: Tensor, module: nn.Module) -> float:
+    """One step without the update; gradients start anew, as they do in training."""
+    states_ND.grad = None
+    module.zero_grad(set_to_none=True)
+    loss = make()
     loss.backward()
     return loss.item()
 

@@ -1,4 +1,4 @@
-"""Batches: some rows of a task in all their views, and parts of them."""
+"""Batches: some rows of a task in all their views, cut into parts by length."""
 
 import numpy as np
 
@@ -6,33 +6,25 @@ from plait.data.batch import make_batch
 from plait.data.tokenize import TokenTable
 
 
-def table(first: int) -> TokenTable:
-    """Text i has i + 1 tokens, all first + i."""
-    ids = np.concatenate([np.full(row + 1, first + row, dtype=np.int32) for row in range(6)])
-    starts = np.concatenate([[0], np.cumsum(np.arange(1, 7))])
-    return TokenTable(ids, starts, np.arange(1, 7, dtype=np.int32), 0)
+def table(*lengths: int) -> TokenTable:
+    """Texts of these lengths."""
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return TokenTable(np.zeros(starts[-1], dtype=np.int32), starts, np.array(lengths, dtype=np.int32), 0)
 
 
-def test_a_part_of_a_batch_is_the_batch_of_its_rows():
-    labels, tables = np.arange(6) * 10, {"first": table(100), "second": table(200), "joined": table(300)}
-    rows = (4, 0, 5, 2, 1)
-    whole = make_batch("task", rows, labels, tables)
-    for start, stop in ((0, 2), (2, 4), (4, 6), (0, 5)):
-        part, expected = whole.part(start, stop), make_batch("task", rows[start:stop], labels, tables)
-        assert (part.task, part.rows, part.firsts, part.views) == (
-            expected.task,
-            expected.rows,
-            expected.firsts,
-            expected.views,
-        )
-        assert part.labels.tolist() == expected.labels.tolist()
-        assert [ids.tolist() for ids in part.ids] == [ids.tolist() for ids in expected.ids]
+def test_a_batch_is_cut_into_parts_of_like_length_and_of_as_many_tokens():
+    batch = make_batch(
+        "task", (0, 1, 2, 3, 4), np.arange(5), {"first": table(5, 1, 6, 3, 2), "second": table(5, 1, 6, 3, 2)}
+    )
+    # by length: 1 1 2 2 3 3 5 | 5 6 6, which are 17 tokens and 17
+    assert batch.cut(2) == [[1, 6, 4, 9, 3, 8, 0], [5, 2, 7]]
+    assert batch.cut(1) == [[1, 6, 4, 9, 3, 8, 0, 5, 2, 7]]
+    for count in range(1, 12):
+        parts = batch.cut(count)
+        assert len(parts) <= count
+        assert sorted(place for part in parts for place in part) == list(range(10))
 
 
-def test_by_length_the_rows_with_few_tokens_come_first():
-    labels, tables = np.arange(6) * 10, {"first": table(100), "second": table(200)}
-    found, expected = (make_batch("task", rows, labels, tables) for rows in ((4, 0, 5, 2, 1), (0, 1, 2, 4, 5)))
-    found = found.by_length()
-    assert (found.rows, found.firsts, found.views) == (expected.rows, expected.firsts, expected.views)
-    assert found.labels.tolist() == [0, 10, 20, 40, 50]
-    assert [ids.tolist() for ids in found.ids] == [ids.tolist() for ids in expected.ids]
+def test_a_text_as_long_as_several_parts_is_one():
+    batch = make_batch("task", (0, 1, 2), np.arange(3), {"first": table(1, 100, 1)})
+    assert batch.cut(3) == [[0, 2], [1]]

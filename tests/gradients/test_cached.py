@@ -6,12 +6,14 @@ import sys
 import weakref
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from plait.gradients.cached import cached_backward
 from plait.losses.embedding import find_own, info_nce
+from plait.model.model import Encoded
 from plait.training.backward import backward, pass_on
 from plait.training.loop import as_recipe
 from plait.training.result import weights_digest
@@ -98,17 +100,20 @@ def test_loss_and_gradients_are_those_of_the_whole_batch_dropout_included(make, 
     objective, model = trainer.objectives[task], trainer.model
     (batch,) = trainer.batches([(task, ROWS)])
     found = backward(model, trainer.encode, objective, batch, "s")
-    batch = batch.by_length()
     cached = {name: gradient.clone() for name, gradient in gradients(trainer).items()}
     model.zero_grad(set_to_none=True)
+    chunks = batch.cut(-(-len(ROWS) // objective.chunk))
+    assert len(chunks) > 1
     parts = []
-    for number, start in enumerate(range(0, len(ROWS), objective.chunk)):
+    for number, chunk in enumerate(chunks):
         with seeded(f"s/{number}", model.device):
-            parts.append(trainer.encode(batch.part(start, start + objective.chunk)).views)
-    whole = trainer.encode(batch)
-    views = {view: torch.cat([part[view] for part in parts]) for view in batch.views}
+            parts.append(
+                model.states([batch.ids[place] for place in chunk], [batch.firsts[place] for place in chunk])[0]
+            )
+    ordered = torch.cat(parts)[np.argsort(np.concatenate(chunks))]
+    views = {view: ordered[place] for view, place in batch.views.items()}
     with seeded("s/head", model.device):
-        passed = pass_on(model, objective, batch, type(whole)(views))
+        passed = pass_on(model, objective, batch, Encoded(views))
         plain = objective(passed, torch.from_numpy(batch.labels))
     plain.backward()
     assert found.item() == pytest.approx(plain.item(), abs=1e-5)
@@ -146,23 +151,27 @@ def test_watching_changes_no_bits(tiny_recipe):
     assert len(digests) == 1
 
 
-def test_never_more_than_a_chunk_has_a_graph(make):
+def test_never_more_than_a_chunk_has_a_graph(make, monkeypatch):
     trainer = make("near", TASKS[0][1])
     (batch,) = trainer.batches([("near", ROWS)])
+    encode = trainer.model.states
     with_graph, alive, references = [], [], []
 
-    def encode(part):
+    def states(ids, firsts):
         gc.collect()
         alive.append(sum(reference() is not None for reference in references))
-        encoded = trainer.encode(part)
-        if encoded.views["first"].requires_grad:
-            with_graph.append(len(part.rows))
-            references.append(weakref.ref(encoded.views["first"]))
-        return encoded
+        found = encode(ids, firsts)
+        if found[0].requires_grad:
+            with_graph.append([len(text) for text in ids])
+            references.append(weakref.ref(found[0]))
+        return found
 
-    backward(trainer.model, encode, trainer.objectives["near"], batch, "s")
-    assert with_graph == [3, 3, 3, 2]
-    assert max(alive) == 0
+    monkeypatch.setattr(trainer.model, "states", states)
+    backward(trainer.model, trainer.encode, trainer.objectives["near"], batch, "s")
+    chunks = [[len(batch.ids[place]) for place in chunk] for chunk in batch.cut(4)]
+    assert len(chunks) == 4
+    assert with_graph == [chunks[-1], *chunks[:-1]]
+    assert (len(alive), max(alive)) == (7, 0)
 
 
 MEASURE = """

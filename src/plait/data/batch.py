@@ -36,29 +36,13 @@ class Batch:
     firsts: tuple[int, ...]  # tokens of each input in segment 0
     views: dict[str, slice]  # which inputs belong to which view
 
-    def part(self, start: int, stop: int) -> "Batch":
-        """Some of its rows, in all their views."""
-        return self.take(range(len(self.rows))[start:stop])
-
-    def by_length(self) -> "Batch":
-        """The same rows, those with few tokens first."""
-        tokens = [
-            sum(len(self.ids[place.start + row]) for place in self.views.values()) for row in range(len(self.rows))
-        ]
-        return self.take(sorted(range(len(self.rows)), key=tokens.__getitem__))
-
-    def take(self, chosen: Sequence[int]) -> "Batch":
-        """The rows at these places, in this order."""
-        inputs = [place.start + row for place in self.views.values() for row in chosen]
-        count = len(chosen)
-        return Batch(
-            self.task,
-            tuple(self.rows[row] for row in chosen),
-            self.labels[list(chosen)],
-            tuple(self.ids[place] for place in inputs),
-            tuple(self.firsts[place] for place in inputs),
-            {view: slice(number * count, (number + 1) * count) for number, view in enumerate(self.views)},
-        )
+    def cut(self, count: int) -> list[list[int]]:
+        """The numbers of its inputs in at most so many parts of about as many tokens each, the shortest first."""
+        lengths = np.array([len(tokens) for tokens in self.ids])
+        order = np.argsort(lengths, kind="stable")
+        middles = np.cumsum(lengths[order]) - lengths[order] / 2
+        parts = np.floor(middles * count / lengths.sum())
+        return [part.tolist() for part in np.split(order, np.flatnonzero(np.diff(parts)) + 1)]
 
 
 def views_of(reads: Sequence[str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from plait.encoder.packing import Packed
 __all__ = ["Prepared"]
 
 SLICE = 1024  # tokens that are widened at a time: so much stays in the cache, and less memory is needed
-STEP, SMALL_STEP = 64, 8  # of the number of tokens, above a slice and below: oneDNN keeps code for each that it meets
+STEP = 8  # the least of the number of tokens: oneDNN keeps code for each number that it meets
 
 
 class Prepared:
@@ -41,7 +41,7 @@ class Prepared:
         """States (N, D) of the packed tokens."""
         states_ND = self.encoder.embed(packed)
         tokens = len(states_ND)
-        states_ND = F.pad(states_ND, (0, 0, 0, -tokens % (STEP if tokens > SLICE else SMALL_STEP)))
+        states_ND = F.pad(states_ND, (0, 0, 0, -tokens % step_for(tokens)))
         for layer in self.layers:
             states_ND = layer(states_ND, packed)
         return states_ND[:tokens]
@@ -68,6 +68,11 @@ class PreparedLayer:
         widened_NF = product(states_ND, *self.widen, "gelu", [], "none")
         narrowed_ND: Tensor = self.narrow_norm(product.binary(widened_NF, states_ND, *self.narrow, "add"))
         return narrowed_ND
+
+
+def step_for(tokens: int) -> int:
+    """What the number of tokens is made a multiple of: four steps from one power of 2 to the next, so few numbers."""
+    return max(STEP, (1 << (tokens - 1).bit_length()) // 8)
 
 
 def lay_out(linear: nn.Linear) -> tuple[Tensor, Tensor]:

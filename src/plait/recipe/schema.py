@@ -87,7 +87,7 @@ class LossChoice(Choice):
     """Whether a loss of embeddings sees its whole batch at the memory of a chunk: the texts are encoded twice, a chunk
     at a time (Gao 2021). Null: no."""
     chunk: Annotated[int, Field(gt=0)] | None = None
-    """Rows that a cached loss encodes at once. Null: 32."""
+    """Rows whose texts a cached loss encodes at once. Null: 64."""
 
 
 Several = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]

@@ -21,7 +21,7 @@ from plait.training.seeds import seed_number
 
 __all__ = ["CHUNK", "Objective", "Part", "Pass", "make_objective", "positive_rows", "way_of"]
 
-CHUNK = 32  # rows that a cached loss encodes at once, unless it says otherwise
+CHUNK = 64  # rows that a cached loss encodes at once, unless it says otherwise
 
 
 @dataclass(frozen=True)

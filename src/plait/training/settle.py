@@ -114,7 +114,9 @@ class SettledRun:
         for stage in self.stages:
             for name, task in stage.tasks.items():
                 other = seen.setdefault(name, stage.fingerprints[name]) != stage.fingerprints[name]
-                tasks[f"{name} (stage {stage.stage + 1})" if other else name] = task
+                shown = f"{name} (stage {stage.stage + 1})" if other else name
+                if shown not in tasks or task.settings.learn:  # what one stage trains on is trained on
+                    tasks[shown] = task
         return replace(self.last, tasks=tasks)
 
     @property

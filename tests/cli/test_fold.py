@@ -16,7 +16,7 @@ def test_evaluate_scores_exactly_the_fold(plait, tiny_recipe, tmp_path):
         train(held, tmp_path / str(number), baselines=False)
         told, _ = plait("evaluate", tmp_path / str(number), "--split", "test", "--json")
         settled = settle_run(as_recipe(held, None, None, ())).last
-        rows = {name: task["rows"] for name, task in json.loads(told)["scores"].items()}
+        rows = {name: task["rows"] for name, task in json.loads(told.splitlines()[-1])["scores"].items()}
         assert rows == {name: len(task.splits["test"]) for name, task in settled.tasks.items()}
 
 

@@ -44,6 +44,7 @@ SPELLED: Mapping[Callable[..., object], Sequence[str]] = {
     forms.as_losses: ["a name", "a mapping with options", "a list of these"],
     forms.as_words: ["a list of classes", "a mapping of classes to names"],
     forms.as_word: ["a value"],
+    forms.as_fold: ["NUMBER/OF"],
     forms.as_interval: ["`epoch`", "a whole number above 0"],
     forms.as_class_weights: ["`balanced`", "a mapping of classes to numbers above 0"],
 }
@@ -220,9 +221,10 @@ def variants() -> list[str]:
         *option_table({**TABLES.losses, **TABLES.shorthands}),
         "## Schedules",
         prose("""
-            `order` names every task. `epoch` says when an epoch ends: with the `longest` or `shortest` task, or with
-            the task of that name; the other tasks cycle, reshuffled. `weights` change how often a task is drawn, a
-            task's own `weight` multiplies its loss. The higher `t` is, the more alike tasks of unlike size are drawn.
+            `order` names every task that learns. `epoch` says when an epoch ends: with the `longest` or `shortest`
+            task, or with the task of that name; the other tasks cycle, reshuffled. `weights` change how often a task is
+            drawn, a task's own `weight` multiplies its loss. The higher `t` is, the more alike tasks of unlike size are
+            drawn.
         """),
         *plain_section(TABLES.schedules),
         "`combine` is one of these:",

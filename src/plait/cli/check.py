@@ -96,6 +96,9 @@ def show_task(say: Callable[..., None], task: "TaskFacts") -> None:
     say(f"  rows       {rows}{commonest}")
     say(f"  tokens     median {task.tokens_median:.0f}, 95 % up to {task.tokens_95:.0f}; ", end="")
     say(f"{task.truncated:,} of {task.inputs:,} inputs are cut at {task.limit}")
+    if not task.learns:
+        say(f"  learns by  nothing, it is only scored: {task.head}, learn: false\n")
+        return
     say(f"  learns by  {task.head}, {task.loss}")
     say(f"  an epoch   {task.steps_per_epoch:,.0f} steps, {task.samples_per_epoch:,.0f} samples; ", end="")
     say(f"in all, each row is seen {task.seen:.1f} times\n")

@@ -3,8 +3,17 @@
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-__all__ = ["components", "normal_form", "split_off"]
+__all__ = ["Folds", "components", "k_folds", "normal_form", "split_off"]
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The rows of each fold, and the sizes of groups that no fold could hold."""
+
+    parts: list[list[int]]
+    broken: list[int]
 
 
 def normal_form(text: str) -> str:
@@ -73,3 +82,43 @@ def fill(
         else:
             left.append(group)
     return sorted(part), left
+
+
+def k_folds(texts: Sequence[Sequence[str]], labels: Sequence[str], count: int, seed: str) -> Folds:
+    """Every row in one of so many folds of like size, rows that share a text in the same one.
+
+    Where texts differ, each class and all rows together are spread to within one row. A group of rows that share texts
+    and is larger than a fold is broken: only rows with the very same texts then stay together, if they fit.
+    """
+    most = -(-len(labels) // count)
+    groups: list[list[int]] = []
+    broken: list[int] = []
+    for group in components(texts):
+        if len(group) <= most:
+            groups.append(group)
+        else:
+            broken.append(len(group))
+            groups += smaller_groups(texts, group, most)
+    random.Random(seed).shuffle(groups)
+    groups.sort(key=lambda group: (-len(group), labels[group[0]]))  # large ones first, single rows class by class
+    total = Counter(labels)
+    parts: list[list[int]] = [[] for _ in range(count)]
+    held: list[Counter[str]] = [Counter() for _ in range(count)]
+    for group in groups:
+        counts = Counter(labels[row] for row in group)
+
+        def fullness(fold: int, counts: Counter[str] = counts) -> tuple[float, int]:
+            return sum(held[fold][label] * n / total[label] for label, n in counts.items()), len(parts[fold])
+
+        fold = min(range(count), key=fullness)
+        parts[fold] += group
+        held[fold] += counts
+    return Folds([sorted(part) for part in parts], sorted(broken, reverse=True))
+
+
+def smaller_groups(texts: Sequence[Sequence[str]], group: Sequence[int], most: int) -> list[list[int]]:
+    """The rows of a group by their texts in whatever order; single rows where even those are too many."""
+    alike: dict[frozenset[str], list[int]] = defaultdict(list)
+    for row in group:
+        alike[frozenset(normal_form(column[row]) for column in texts)].append(row)
+    return [part for rows in alike.values() for part in ([rows] if len(rows) <= most else [[row] for row in rows])]

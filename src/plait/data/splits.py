@@ -18,11 +18,14 @@ __all__ = ["SPLITS", "divide", "fewer_rows", "read_splits"]
 SPLITS = ("train", "dev", "test")
 
 
-def read_splits(task: Task, splits: Sequence[str] = SPLITS) -> dict[str, Rows]:
-    """The rows of these splits, those of a share still in train; raises one DataError with every unreadable source."""
+def read_splits(task: Task, splits: Sequence[str] = SPLITS, fold: str | None = None) -> dict[str, Rows]:
+    """The rows of these splits, those of a share or a fold still in train.
+
+    Raises one DataError with every source that cannot be read.
+    """
     rows: dict[str, Rows] = {}
     mistakes: list[str] = []
-    for split in dict.fromkeys("train" if task.share(split) is not None else split for split in splits):
+    for split in dict.fromkeys(task.key(split, fold) for split in splits):
         try:
             rows[split] = read_rows(
                 task.sources(split),
@@ -38,14 +41,14 @@ def read_splits(task: Task, splits: Sequence[str] = SPLITS) -> dict[str, Rows]:
     return rows
 
 
-def divide(rows: Mapping[str, Rows], task: Task, kind: Kind, seed: str) -> dict[str, Rows]:
+def divide(rows: Mapping[str, Rows], task: Task, kind: Kind, seed: str, fold: str | None = None) -> dict[str, Rows]:
     """The rows of every split, once the shares are taken from train; bad rows stay with the training rows.
 
     `kind` is the task's kind of label as it was decided, not as one recipe spells it: a run, its resumption and its
-    evaluation must find the same rows.
+    evaluation must find the same rows. With a fold nothing is taken yet: examples are held out once they are known.
     """
     shared = [split for split in SPLITS if task.share(split) is not None]
-    if not shared or "train" not in rows:
+    if fold or not shared or "train" not in rows:
         return make_rows(rows, task)
     train = rows["train"]
     texts = [train.columns[column] for column in task.text]

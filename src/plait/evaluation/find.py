@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plait.data.examples import Examples, examples_from, sound_examples
+from plait.data.held_out import hold_out
 from plait.data.read import read_rows
 from plait.data.splits import divide, fewer_rows, read_splits
 from plait.errors import DataError, RequestError
@@ -27,6 +28,7 @@ class TaskOrigin:
     data: dict[str, Any]  # split → files with rows and sha256
     seed: int
     bad_rows: str
+    fold: str | None = None
 
     def to_json(self, *, folders: bool) -> dict[str, Any]:
         """As plait.json keeps it, without the folders of this machine, or as run.json does, with them."""
@@ -67,7 +69,7 @@ def known_origins(folder: Path, about: Mapping[str, Any]) -> dict[str, TaskOrigi
             recipe, kept = run["recipe"], run.get("kept", {})
     blocks = recipe_tasks(recipe)
     own = {
-        task: TaskOrigin(blocks[task], data, recipe["seed"], recipe.get("bad_rows", "stop"))
+        task: TaskOrigin(blocks[task], data, recipe["seed"], recipe.get("bad_rows", "stop"), recipe.get("fold"))
         for task, data in about["data"].items()
     }
     return {**{task: TaskOrigin(**origin) for task, origin in kept.items()}, **own}
@@ -101,7 +103,7 @@ def find_split(
 def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | None) -> Examples:
     """The examples of one split of a trained task, if its files are still those of the training."""
     task = Task.model_validate(origin.task)
-    key = "train" if task.share(split) is not None else split
+    key, seed = task.key(split, origin.fold), f"{origin.seed}/{spec.name}"
     known = {(file["name"], file["sha256"]) for file in origin.data[split]}  # two folders may have a file of one name
     mistakes: list[str] = []
 
@@ -119,12 +121,16 @@ def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | 
             )
         return given.model_copy(update={"file": str(path)})
 
-    placed = task.model_copy(update={key: tuple(place(source) for source in task.sources(split))})
+    placed = task.model_copy(update={key: tuple(place(source) for source in task.sources(split, origin.fold))})
     if mistakes:
         raise RequestError(*mistakes)
-    rows = divide(read_splits(placed, [split]), placed, spec.labels.kind, f"{origin.seed}/{spec.name}")[split]
+    read = read_splits(placed, [split], origin.fold)
+    parts = divide(read, placed, spec.labels.kind, seed, origin.fold)
+    rows = parts[key if origin.fold else split]
     if origin.bad_rows == "skip":
         examples = examples_from(rows, spec.text, spec.label, spec.labels)[0]
     else:
         examples = sound_examples(rows, spec.text, spec.label, spec.labels)
-    return fewer_rows(examples, task, split, f"{origin.seed}/{spec.name}")
+    if origin.fold and key == "train":
+        examples = hold_out({"train": examples}, task, spec.labels.kind, origin.fold, seed).splits[split]
+    return fewer_rows(examples, task, split, seed)

@@ -33,6 +33,7 @@ def model_card(model: Model, about: About) -> str:
         *([f"{measured}; on other text expect less."] if model.tasks else []),
         "The model repeats what stands in its training data, mistakes and prejudices included.",
     ]
+    limits += [f"`{name}` was only scored, no step trained it (`learn: false`)." for name in only_scored(about.recipe)]
     if about.recipe.get("encoder") == "minilm":
         limits.append(
             "Its encoder, all-MiniLM-L6-v2, was trained on Quora duplicates, SNLI and MultiNLI among others: "
@@ -51,6 +52,13 @@ def model_card(model: Model, about: About) -> str:
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits),
     ]
     return "\n\n".join(blocks) + "\n"
+
+
+def only_scored(recipe: Mapping[str, Any]) -> list[str]:
+    """The tasks that no stage of a recipe trains."""
+    blocks = [item for stage in recipe.get("stages") or [recipe] for item in stage.get("tasks", {}).items()]
+    learned = {name for name, task in blocks if task.get("learn", True)}
+    return [name for name in dict(blocks) if name not in learned]
 
 
 def mean_of_weights(about: About) -> str:

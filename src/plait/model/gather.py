@@ -212,13 +212,17 @@ def same_rows(one: dict[str, Any], other: dict[str, Any], task: str, split: str)
     if other["data"].get(task, {}).get(split) != one["data"][task][split]:
         return False
     here, there = (recipe_tasks(about["recipe"])[task] for about in (one, other))
-    shared = [name for name in SPLITS if isinstance(here[name], float)]
+    folded = one["recipe"].get("fold") is not None
+    shared = [name for name in SPLITS if isinstance(here[name], float) or (folded and name == "test")]
+    from_train = split in ("train", *shared)
     limit = "rows" if split == "train" else "dev_rows"
     reading = {"text", "label", "quoting", "make", "train" if split in shared else split, limit, *shared}
+    if folded and from_train:
+        reading.add("rows")
     if any(here.get(key) != there.get(key) for key in reading):
         return False
-    drawn = here.get(limit) is not None or (shared and split in ("train", *shared))
-    keys = ("seed", "bad_rows") if drawn else ("bad_rows",)
+    drawn = here.get(limit) is not None or (shared and from_train)
+    keys = ["bad_rows", *(["seed"] if drawn else []), *(["fold"] if from_train or split == "test" else [])]
     return all(one["recipe"].get(key) == other["recipe"].get(key) for key in keys)
 
 

@@ -1,10 +1,12 @@
 """What a recipe may write in more than one way, brought into one form before the schema looks at it."""
 
 import math
+import re
 from collections.abc import Mapping
 
 __all__ = [
     "as_class_weights",
+    "as_fold",
     "as_interval",
     "as_label",
     "as_losses",
@@ -59,6 +61,14 @@ def as_share(value: object) -> object:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1:
         return float(value)
     raise ValueError(f"expected files, or a share of the training data between 0 and 1, found {value!r}")
+
+
+def as_fold(value: object) -> object:
+    """Which of how many parts is held out."""
+    found = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", value) if isinstance(value, str) else None
+    if value is None or (found and int(found[1]) <= int(found[2]) and int(found[2]) > 1):
+        return value
+    raise ValueError(f"expected which fold of how many, such as 2/5, found {value!r}")
 
 
 def as_where(value: object) -> object:

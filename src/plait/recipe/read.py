@@ -301,8 +301,12 @@ def check_names(recipe: Recipe, tree: Tree, tables: Tables) -> Iterator[str]:
         for name in names:
             if name not in (*tasks, *special):
                 yield unknown(("schedule", key), name, [*tasks, *special])
+            elif name in tasks and not recipe.tasks[name].learn:
+                yield f"{tree.where(('schedule', key))}no step trains the task {name!r}, it has learn: false"
     order = recipe.schedule.options.get("order") or tasks
-    for name in tasks:
+    if tasks and not recipe.learning:
+        yield f"{tree.where(('tasks',))}every task has learn: false; there is nothing to train"
+    for name in recipe.learning:
         if isinstance(order, list | tuple) and name not in order:
             yield f"{tree.where(('schedule', 'order'))}leaves out the task {name!r}"
     if recipe.steps and recipe.schedule.name == "sequential":
@@ -330,6 +334,8 @@ def check_task(name: str, task: Task, recipe: Recipe, tree: Tree, tables: Tables
         yield f"{tree.where((*path, 'label'))}triplets have no label; take it away"
     elif len(task.text) < 3 and task.label is None and task.loss is None:
         yield f"{tree.where(path)}missing key 'label'"
+    if recipe.fold and task.test:
+        yield f"{tree.where((*path, 'test'))}with fold the test data is a fold of train; take it away, or the fold"
     if sum(task.share(split) or 0 for split in SPLITS) >= 1:
         yield f"{tree.where((*path, 'test'))}dev and test leave no training data"
     if task.head and task.head.name in tables.heads:

@@ -18,6 +18,7 @@ from pydantic import (
 
 from plait.recipe.forms import (
     as_class_weights,
+    as_fold,
     as_interval,
     as_label,
     as_losses,
@@ -208,16 +209,23 @@ class Task(Frozen):
     """`balanced`, so that every class counts alike; or a weight for each class: `{0: 1, 1: 5}`."""
     label_smoothing: Share = 0.0
     """How much of each target is spread over the other answers."""
+    learn: bool = True
+    """Whether steps train this task. If not, it is only scored, with its head as it was drawn, or as the model in
+    `encoder` has it."""
 
     @property
     def label_columns(self) -> tuple[str, ...]:
         """The columns of the labels, none for triplets."""
         return self.label.column if self.label else ()
 
-    def sources(self, split: str) -> tuple[Source, ...]:
-        """Where the rows of a split come from; those of a share come from the training data."""
-        found = getattr(self, split)
-        return self.train if isinstance(found, float) else found
+    def sources(self, split: str, fold: str | None = None) -> tuple[Source, ...]:
+        """Where the rows of a split come from; those of a share or a fold come from the training data."""
+        found: tuple[Source, ...] = getattr(self, self.key(split, fold))
+        return found
+
+    def key(self, split: str, fold: str | None = None) -> str:
+        """The key that names the sources of a split."""
+        return "train" if self.share(split) is not None or (fold and split == "test") else split
 
     def share(self, split: str) -> float | None:
         """The share of the training data that a split is, if it is one."""
@@ -244,6 +252,10 @@ class WholeRun(Frozen):
     bad_rows: Literal["stop", "skip"] = "stop"
     """What to do about rows that cannot be used: stop and list them, or leave them out and write them to
     `bad-rows.jsonl` in the run."""
+    fold: Annotated[str | None, BeforeValidator(as_fold)] = None
+    """Which fold of how many is the test data: with `2/5`, the training rows of each task, once cut to `rows`, are
+    parted into five by the seed, and the second is its `test`. A share in `dev` is then split off the other four. Rows
+    that share a text stay in one fold. A task without a head is not parted. Null: each task's own `test`."""
     seed: int = 11711
     """Every random choice follows from it."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -296,6 +308,11 @@ class Stage(Frozen):
     """What chooses the best model: the mean over the tasks, or one task by name."""
     checkpoint_every: Interval = "epoch"
     """When a run can be gone on with: every epoch, or every so many steps."""
+
+    @property
+    def learning(self) -> tuple[str, ...]:
+        """The tasks that steps train."""
+        return tuple(name for name, task in self.tasks.items() if task.learn)
 
 
 class Recipe(Stage, WholeRun):

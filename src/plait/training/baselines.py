@@ -104,7 +104,7 @@ def frozen_model(settled: Settled, watcher: Watcher) -> tuple[Model, dict[str, d
     predicting = {name: task for name, task in settled.tasks.items() if task.spec.head}
     frozen = replace(settled, recipe=with_tasks(recipe.model_copy(update=changes), predicting), tasks=predicting)
     try:
-        trainer = Trainer(frozen) if predicting else None
+        trainer = Trainer(frozen) if frozen.learning else None
     except RecipeError:  # no head has weights, so there is nothing to train
         trainer = None
     model = trainer.model if trainer else model_for(frozen)

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from plait.data.batch import READS
 from plait.data.examples import Examples
 from plait.data.labels import Labels, class_of
@@ -25,6 +27,7 @@ __all__ = [
     "check_known_head",
     "check_lengths",
     "check_settled",
+    "check_two_classes",
     "few_positives",
     "unseen_labels",
 ]
@@ -70,6 +73,12 @@ def unseen_labels(recipe: Recipe, name: str, labels: Labels, splits: dict[str, E
         for number in sorted(set(examples.labels.tolist()) - known):
             row = examples.labels.tolist().index(number)
             yield f"{examples.origins[row]}: the class {labels.classes[number]!r} is in {split} and not in train"
+
+
+def check_two_classes(recipe: Recipe, name: str, task: Task, splits: dict[str, Examples]) -> Iterator[str]:
+    """A metric that compares two classes where dev has one."""
+    if task.metric == "roc_auc" and "dev" in splits and len(np.unique(splits["dev"].labels)) < 2:
+        yield f"{recipe.where('tasks', name, 'metric')}roc_auc needs two classes in dev, which has one"
 
 
 def check_positives(where: str, loss: LossChoice, labels: Labels) -> Iterator[str]:
@@ -141,7 +150,10 @@ def any_of_predictions(task: Task) -> bool:
 
 
 def check_headless(recipe: Recipe, name: str) -> Iterator[str]:
-    """Data to be scored on, where nothing is predicted."""
+    """Data to be scored on where nothing is predicted, or nothing to do at all."""
+    if not recipe.tasks[name].learn:
+        where = recipe.where("tasks", name, "learn")
+        yield f"{where}the task has no head, so there is nothing to score either; take it away, or give it a head"
     for split in ("dev", "test"):
         if recipe.tasks[name].sources(split):
             where = recipe.where("tasks", name, split)

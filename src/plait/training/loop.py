@@ -178,6 +178,9 @@ def train_alone(run: Run, settled: SettledRun, watcher: Watcher, stop: Callable[
     """The dev score of each task of the last stage when it is trained there by itself, in runs below this one."""
     scores: dict[str, float] = {}
     for name, task in settled.last.tasks.items():
+        if not task.settings.learn:
+            watcher.note(f"{name}: has learn: false, so it is not trained alone")
+            continue
         if "dev" not in task.splits:
             watcher.note(f"{name}: has no dev data to be scored on, so it is not trained alone")
             continue

@@ -43,6 +43,7 @@ class TaskFacts:
     seen: float  # times that each row is seen in the whole stage
     head: str
     loss: str
+    learns: bool  # or is only scored
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def task_facts(trainer: Trainer) -> list[TaskFacts]:
         lengths = np.concatenate([table.lengths for table in tables])
         labels = task.spec.labels
         counts = label_counts(labels.kind, task.train.labels)
-        batches, rows = drawn[name]
+        batches, rows = drawn.get(name, (0, 0))
         facts.append(
             TaskFacts(
                 task=name,
@@ -121,6 +122,7 @@ def task_facts(trainer: Trainer) -> list[TaskFacts]:
                 seen=rows / len(task.train),
                 head=task.spec.head or "none",
                 loss=", ".join(loss.name for loss in task.settings.loss or ()),
+                learns=task.settings.learn,
             )
         )
     return facts
@@ -162,7 +164,13 @@ def try_steps(trainer: Trainer, *, baselines: bool = True) -> Trial:
     per_token = (time.perf_counter() - started) / max(1, sum(tokens[index] for index in typical))
     recipe, tasks = trainer.recipe, trainer.settled.tasks.values()
     train, dev, test = (
-        sum(len(table.ids) for task in tasks for table in split_tokens(trainer, task, split)) for split in SPLITS
+        sum(
+            len(table.ids)
+            for task in tasks
+            if task.settings.learn or split != "train"
+            for table in split_tokens(trainer, task, split)
+        )
+        for split in SPLITS
     )
     epochs = len(trainer.plan.epochs)
     evaluations = epochs if recipe.evaluate_every == "epoch" else trainer.steps // recipe.evaluate_every + epochs
@@ -177,7 +185,7 @@ def split_tokens(trainer: Trainer, task: TaskData, split: str) -> list[TokenTabl
     """The inputs of the encoder that a split of a task gives."""
     if split not in task.splits:
         return []
-    if split == "train":
+    if split == "train" and task.settings.learn:
         return list(trainer.tokens[task.spec.name].values())
     texts = task.splits[split].texts
     return list(tokenize_views(trainer.model.text.tokenizer, texts, task.spec.views, task.spec.max_length).values())

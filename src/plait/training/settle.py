@@ -50,8 +50,13 @@ class Settled:
 
     @property
     def own_specs(self) -> dict[str, TaskSpec]:
-        """The tasks that this stage trains a head of."""
+        """The tasks of this stage that have a head."""
         return {name: task.spec for name, task in self.tasks.items() if task.spec.head}
+
+    @property
+    def learning(self) -> dict[str, TaskData]:
+        """The tasks that steps train; the others are only scored."""
+        return {name: task for name, task in self.tasks.items() if task.settings.learn}
 
     @property
     def kept(self) -> dict[str, Kept]:
@@ -70,12 +75,16 @@ class Settled:
             for name, task in self.tasks.items()
             for split, count in task.lonely.items()
         ]
-        return lonely + self.overlaps().sentences()
+        folds = [f"{name}: {note}" for name, task in self.tasks.items() for note in task.notes]
+        return lonely + folds + self.overlaps().sentences()
 
     def overlaps(self) -> Overlaps:
-        """Texts that stand in train and dev, with two labels, or in two tasks."""
+        """Texts that stand in train and dev, with two labels, or in two tasks; what nobody trains on is no overlap."""
         return count_overlaps(
-            {name: task.splits for name, task in self.tasks.items()},
+            {
+                name: task.splits if task.settings.learn else {**task.splits, "train": task.train.chosen([])}
+                for name, task in self.tasks.items()
+            },
             {name: task.spec.labels.kind in ("yes_no", "score") for name, task in self.tasks.items()},
         )
 
@@ -105,7 +114,9 @@ class SettledRun:
         for stage in self.stages:
             for name, task in stage.tasks.items():
                 other = seen.setdefault(name, stage.fingerprints[name]) != stage.fingerprints[name]
-                tasks[f"{name} (stage {stage.stage + 1})" if other else name] = task
+                shown = f"{name} (stage {stage.stage + 1})" if other else name
+                if shown not in tasks or task.settings.learn:  # what one stage trains on is trained on
+                    tasks[shown] = task
         return replace(self.last, tasks=tasks)
 
     @property
@@ -147,6 +158,8 @@ def settle_run(recipe: Recipe, data: Path | None = None) -> SettledRun:
             known |= settled.own_specs
     if any(mistakes):
         raise RecipeError(*told_once(mistakes))
+    if recipe.fold and (mixed := list(check_same_folds(stages))):
+        raise RecipeError(*mixed)
     start = stages[0].start
     checkpoint = start.folder if start else find_checkpoint(recipe.encoder)
     return SettledRun(tuple(beside_each_other(stages)), encoder_prints(checkpoint))
@@ -167,6 +180,19 @@ def beside_each_other(stages: Sequence[Settled]) -> Iterator[Settled]:
         }
         yield replace(stage, run_specs={**first, **known}, earlier=others)
         before |= {name: stage.tasks[name] for name in stage.own_specs}
+
+
+def check_same_folds(stages: Sequence[Settled]) -> Iterator[str]:
+    """Tasks that one stage trains on rows which another holds out, as its folds are those of other rows."""
+    held: dict[str, set[str]] = {}
+    for stage in stages:
+        for name, task in stage.tasks.items():
+            held.setdefault(name, set()).update(task.splits["test"].origins if "test" in task.splits else ())
+    for stage in stages:
+        for name, task in stage.learning.items():
+            if not held[name].isdisjoint(task.train.origins):
+                where = stage.recipe.where("tasks", name)
+                yield f"{where}a stage trains on rows that another holds out; with fold, give it one train and one rows"
 
 
 def settle_recipe(recipe: Recipe, data: Path | None = None, known: Mapping[str, TaskSpec] | None = None) -> Settled:
@@ -249,7 +275,7 @@ def fingerprints(recipe: Recipe, name: str, data: TaskData) -> dict[str, list[di
     for split in SPLITS:
         if split not in data.splits:
             continue
-        shown = shown_names(recipe.tasks[name].sources(split))
+        shown = shown_names(recipe.tasks[name].sources(split, recipe.fold))
         files = [origin.rpartition(":")[0] for origin in data.splits[split].origins]
         found[split] = [
             {

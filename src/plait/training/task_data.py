@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from plait.data.examples import Examples, examples_from, in_order
+from plait.data.held_out import hold_out
 from plait.data.labels import Kind, Labels, guess_kind, labels_from
 from plait.data.make import as_made
 from plait.data.read import BadRow, Rows, row_mistakes
-from plait.data.splits import SPLITS, divide, fewer_rows, read_splits
+from plait.data.splits import divide, fewer_rows, read_splits
 from plait.errors import DataError, RecipeError
 from plait.evaluation.metrics import METRICS
 from plait.heads import HEADS
@@ -23,6 +24,7 @@ from plait.training.checks import (
     check_known,
     check_known_head,
     check_settled,
+    check_two_classes,
     few_positives,
     unseen_labels,
 )
@@ -58,6 +60,7 @@ class TaskData:
     class_weights: np.ndarray | None
     bad: list[BadRow]  # left out
     lonely: dict[str, int] = field(default_factory=dict)  # by split: rows without a partner to make a triplet with
+    notes: list[str] = field(default_factory=list)  # what to tell of its fold
 
     @property
     def train(self) -> Examples:
@@ -67,9 +70,9 @@ class TaskData:
 
 def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = None) -> TaskData:
     """One task, its data read; `known` is the task of that name in a model that the run starts from."""
-    given = recipe.tasks[name]
+    given, fold, seed = recipe.tasks[name], recipe.fold, f"{recipe.seed}/{name}"
     task = as_made(given)
-    rows = read_splits(given)
+    rows = read_splits(given, fold=fold)
     bad = in_order([row for part in rows.values() for row in part.bad])
     if not len(rows["train"]):
         raise DataError(*row_mistakes(bad) or [f"{recipe.where('tasks', name, 'train')}the training data has no rows"])
@@ -83,7 +86,7 @@ def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = 
     if not settled.head and (mistakes := list(check_headless(recipe, name))):
         raise RecipeError(*mistakes)
     try:
-        rows = divide(rows, given, labels.kind, f"{recipe.seed}/{name}")
+        rows = divide(rows, given, labels.kind, seed, fold)
     except DataError as error:
         raise DataError(*row_mistakes(bad), f"{recipe.where('tasks', name)}{error}") from None
     mistakes = list(check_settled(recipe, name, settled, labels))
@@ -91,20 +94,28 @@ def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = 
     if recipe.bad_rows == "stop":
         mistakes += row_mistakes(bad)
     sound = not bad or recipe.bad_rows == "skip"
-    for split in SPLITS:
-        if task.sources(split) and not len(splits[split]) and sound:
+    for split, part in splits.items():
+        if task.sources(split) and not len(part) and sound:
             mistakes.append(f"{recipe.where('tasks', name, split)}the data has no rows that can be used")
     splits = {split: part for split, part in splits.items() if len(part)}
     mistakes += unseen_labels(recipe, name, labels, splits) if sound and settled.head else []
-    if settled.metric == "roc_auc" and "dev" in splits and len(np.unique(splits["dev"].labels)) < 2:
-        mistakes.append(f"{recipe.where('tasks', name, 'metric')}roc_auc needs two classes in dev, which has one")
+    mistakes += check_two_classes(recipe, name, settled, splits)
     if mistakes:
         raise RecipeError(*mistakes)
-    if few := list(few_positives(recipe, name, settled, labels, splits["train"])):
+    if task.learn and (few := list(few_positives(recipe, name, settled, labels, splits["train"]))):
         raise RecipeError(*few)
+    notes: list[str] = []
+    if fold and settled.head:
+        try:
+            held = hold_out(splits, settled, labels.kind, fold, seed)
+        except DataError as error:
+            raise DataError(f"{recipe.where('tasks', name)}{error}") from None
+        splits, notes = held.splits, held.notes(labels)
+        if mistakes := list(check_two_classes(recipe, name, settled, splits)):
+            raise RecipeError(*mistakes)
     if not settled.head:
         splits["train"] = positives_of(settled, labels, splits["train"])
-    splits = {split: fewer_rows(part, settled, split, f"{recipe.seed}/{name}") for split, part in splits.items()}
+    splits = {split: fewer_rows(part, settled, split, seed) for split, part in splits.items()}
     spec = spec_of(name, settled, labels, limit)
     if known and (conflict := check_known(recipe, name, spec, known)):
         raise RecipeError(conflict)
@@ -114,7 +125,7 @@ def settle_task(recipe: Recipe, name: str, limit: int, known: TaskSpec | None = 
         else settled
     )
     lonely = {split: part.lonely for split, part in rows.items() if part.lonely}
-    return TaskData(spec, settings, splits, weigh_classes(settled, labels, splits["train"].labels), bad, lonely)
+    return TaskData(spec, settings, splits, weigh_classes(settled, labels, splits["train"].labels), bad, lonely, notes)
 
 
 def spec_of(name: str, task: Task, labels: Labels, limit: int) -> TaskSpec:

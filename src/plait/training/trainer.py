@@ -59,7 +59,7 @@ def choose_weights(model: Model, settled: Settled) -> None:
     model.tasks = settled.specs
     model.zero_grad(set_to_none=True)
     for name, head in model.heads.items():
-        head.requires_grad_(name in settled.tasks and name not in recipe.freeze)
+        head.requires_grad_(name in settled.learning and name not in recipe.freeze)
     model.encoder.requires_grad_(recipe.train_encoder)
     if model.shared_layer is not None:  # the heads that a model had before stand behind it
         model.shared_layer.requires_grad_(recipe.train_encoder or not settled.start)
@@ -79,7 +79,7 @@ class Trainer:
         self.seed = f"{recipe.seed}/{settled.stage}"
         self.model = model or model_for(settled)
         choose_weights(self.model, settled)
-        self.objectives = {name: self.make_objective(name) for name in settled.tasks}
+        self.objectives = {name: self.make_objective(name) for name in settled.learning}
         self.optimizer = make_optimizer(
             self.model,
             recipe.optimizer.name,
@@ -91,7 +91,7 @@ class Trainer:
         )
         self.tokens: dict[str, dict[str, TokenTable]] = {
             name: tokenize_views(self.model.text.tokenizer, task.train.texts, self.views(name), task.spec.max_length)
-            for name, task in settled.tasks.items()
+            for name, task in settled.learning.items()
         }
         self.plan = plan_for(settled, self.tokens)
         self.steps = min(self.plan.steps, recipe.steps or self.plan.steps)
@@ -99,8 +99,8 @@ class Trainer:
         self.combine: str | None = recipe.schedule.options.get("combine")
         self.by_gram = self.combine is not None and isinstance(find_combiner(self.combine), ByGram)
         shared = [parameter for parameter in shared_parameters(self.model) if parameter.requires_grad]
-        self.watch = recipe.watch_conflict if shared and len(settled.tasks) > 1 else None
-        self.rows = Rows(shared, len(settled.tasks)) if self.by_gram or self.watch else None
+        self.watch = recipe.watch_conflict if shared and len(settled.learning) > 1 else None
+        self.rows = Rows(shared, len(settled.learning)) if self.by_gram or self.watch else None
         self.cosines: Cosines = {}  # between the tasks' gradients at the last step, if it was watched
 
     def make_objective(self, name: str) -> Objective:
@@ -169,14 +169,14 @@ class Trainer:
         except NotFiniteError as error:
             origins = [self.settled.tasks[task].train.origins[row] for task, row in error.rows]
             raise NotFiniteError(*error.mistakes, f"they were written at {', '.join(origins)}") from None
-        tasks = [task for task, _ in planned] if self.combine else list(self.settled.tasks)
+        tasks = [task for task, _ in planned] if self.combine else list(self.settled.learning)
         self.cosines = cosines(self.rows.gram_KK, tasks) if self.rows and watched else {}
         return losses
 
     def measure_apart(self, number: int) -> None:
         """Where a step trains one task: one more batch of every task, only to see how their gradients stand."""
         assert self.rows is not None and self.watch is not None, "only a run that watches measures"
-        planned = [(task, self.plan.batch_rows(task, number // self.watch)) for task in self.settled.tasks]
+        planned = [(task, self.plan.batch_rows(task, number // self.watch)) for task in self.settled.learning]
         parts = (self.model, self.encode, self.objectives, self.batches(planned), self.rows)
         measure_rows(*parts, seed=self.seed, step=number)
 
@@ -186,7 +186,7 @@ class Trainer:
             return
         inputs = sum(len(table) for tables in self.tokens.values() for table in tables.values())
         watcher.begin("encoding the training texts once", inputs)
-        for name, task in self.settled.tasks.items():
+        for name, task in self.settled.learning.items():
             self.stored[name] = embed_views(
                 self.model, task.train.texts, self.views(name), task.spec.max_length, progress=watcher.advance
             )
@@ -209,7 +209,7 @@ def plan_for(settled: Settled, tokens: dict[str, dict[str, TokenTable]]) -> Plan
             task.settings.batch_size or recipe.batch_size,
             task.settings.take,
         )
-        for name, task in settled.tasks.items()
+        for name, task in settled.learning.items()
     }
     schedule = partial(SCHEDULES[recipe.schedule.name], **recipe.schedule.options)
     if recipe.steps is None:

@@ -75,10 +75,7 @@ def bootstrap_test(
         shared = generator.integers(0, counts[0], counts[0])
         chosen = [differences[place] for place in generator.integers(0, len(differences), len(differences))]
         values_R[resample] = np.mean(
-            [
-                difference(shared if same_rows else generator.integers(0, count, count))
-                for difference, count in chosen
-            ]
+            [difference(shared if same_rows else generator.integers(0, count, count)) for difference, count in chosen]
         )
     mean = float(np.mean([difference(np.arange(count)) for difference, count in differences]))
     low, high = percentiles(values_R, level)

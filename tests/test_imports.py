@@ -19,6 +19,7 @@ LEVELS = [
     {"data", "encoder", "heads", "losses", "schedules", "gradients"},
     {"model"},
     {"training", "evaluation", "inference", "export"},
+    {"experiments"},
     {"cli"},
 ]
 ALLOWED = {("training", "evaluation")}

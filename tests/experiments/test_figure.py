@@ -1,0 +1,169 @@
+"""The picture of a table."""
+
+import itertools
+from xml.etree import ElementTree
+
+import pytest
+
+from plait.experiments.figure import GAP, PANEL, Mark, draw_figure, round_axis, shorten, width_of
+
+SVG = "{http://www.w3.org/2000/svg}"
+MARKS = [
+    Mark("exp01", "SST accuracy", 0.388, 0.401, 0.395, 0.407),
+    Mark("exp01", "STS Pearson", -0.009, 0.1),
+    Mark("exp02", "SST accuracy", 0.52, 0.5, 0.49, 0.51),
+    Mark("exp02", "STS Pearson", 0.371),
+    Mark("exp03", "SST accuracy", None, 0.48),
+]
+
+
+def parsed(marks=MARKS, title="A table") -> ElementTree.Element:
+    return ElementTree.fromstring(draw_figure(title, marks))
+
+
+def of(figure: ElementTree.Element, tag: str, kind: str) -> list[ElementTree.Element]:
+    return [element for element in figure.iter(SVG + tag) if element.get("class") == kind]
+
+
+def group(figure: ElementTree.Element, beginning: str) -> ElementTree.Element:
+    """The marks of a row and a column, by the beginning of their words."""
+    return next(g for g in figure.iter(SVG + "g") if g.find(SVG + "title").text.startswith(beginning))
+
+
+def ticks(figure: ElementTree.Element, panel: int) -> dict[float, float]:
+    """Number → x of a panel's axis, as printed."""
+    found = [(float(text.get("x")), float(text.text)) for text in of(figure, "text", "small")[2:]]
+    headings = sorted(float(heading.get("x")) for heading in of(figure, "text", "heading"))
+    return {number: x for x, number in found if abs(x - headings[panel]) <= PANEL / 2 + 1}
+
+
+def test_marks_stand_where_the_numbers_of_the_axis_say():
+    figure = parsed()
+    axis = ticks(figure, 0)
+    assert sorted(axis) == [0.35, 0.4, 0.45, 0.5, 0.55]
+    slope = (axis[0.55] - axis[0.35]) / 0.2
+    marks = group(figure, "exp01, SST")
+    expected = {value: axis[0.35] + slope * (value - 0.35) for value in (0.388, 0.401, 0.395, 0.407)}
+    assert float(marks.find(f"{SVG}circle").get("cx")) == pytest.approx(expected[0.401], abs=0.02)  # two decimals
+    line = marks.find(f"{SVG}line")
+    assert float(line.get("x1")) == pytest.approx(expected[0.395], abs=0.02)
+    assert float(line.get("x2")) == pytest.approx(expected[0.407], abs=0.02)
+    diamond = marks.find(f"{SVG}path").get("d")
+    assert float(diamond[1:].split()[0]) == pytest.approx(expected[0.388], abs=0.02)
+
+
+def test_marks_stand_beside_the_name_of_their_row():
+    figure = parsed()
+    names = {name.text: float(name.get("y")) for name in of(figure, "text", "name")}
+    assert list(names) == ["exp01", "exp02", "exp03"]
+    for name in names:
+        circle = group(figure, f"{name}, SST").find(f"{SVG}circle")
+        assert float(circle.get("cy")) == names[name] - 4.5  # the foot of a letter is below its middle
+
+
+def test_what_was_not_measured_shows_only_the_papers_figure():
+    figure = parsed()
+    assert [child.tag for child in group(figure, "exp02, STS")] == [f"{SVG}title", f"{SVG}path"]
+    assert [child.tag for child in group(figure, "exp03, SST")] == [f"{SVG}title", f"{SVG}circle"]
+    assert [child.tag for child in group(figure, "exp01, STS")] == [f"{SVG}title", f"{SVG}circle", f"{SVG}path"]
+
+
+def test_a_row_without_any_figure_keeps_its_name():
+    figure = parsed([*MARKS, Mark("exp04", "SST accuracy")])
+    assert of(figure, "text", "name")[-1].text == "exp04"
+    assert len(list(figure.iter(SVG + "g"))) == len(MARKS)
+
+
+def test_a_column_or_a_figure_without_values_can_be_drawn():
+    assert len(of(parsed([Mark("a", "b")]), "text", "heading")) == 1
+    assert of(parsed([]), "text", "large")[0].text == "A table"
+
+
+def test_marks_are_told_in_words():
+    assert MARKS[0].told == "exp01, SST accuracy: paper 0.388, measured 0.401 (0.395 to 0.407)"
+    assert MARKS[3].told == "exp02, STS Pearson: paper 0.371"
+
+
+def test_the_figure_names_itself_to_those_who_hear_it():
+    figure = parsed()
+    assert figure.get("role") == "img"
+    title = next(element for element in figure if element.get("id") == figure.get("aria-labelledby"))
+    about = next(element for element in figure if element.get("id") == figure.get("aria-describedby"))
+    assert title.text == "A table"
+    assert about.text.startswith("3 rows; for each, in SST accuracy, STS Pearson:")
+    assert figure.get("aria-labelledby") != parsed(title="Another").get("aria-labelledby")
+
+
+def test_texts_are_escaped():
+    figure = parsed([Mark('<b> & "c"\x00', "x > y", 0.5)], title="a < b\n& c")
+    assert of(figure, "text", "name")[0].text == '<b> & "c" '
+    assert of(figure, "text", "heading")[0].text == "x > y"
+    assert of(figure, "text", "large")[0].text == "a < b & c"
+
+
+@pytest.mark.parametrize("row", ["exp01", "W" * 15, "a long name of a row " * 9, "多任務學習的句子編碼器" * 5])
+def test_names_overlap_nothing_and_leave_nothing_out(row):
+    figure = parsed([Mark(row, column, 0.0, 1.0, 0.0, 1.0) for column in ("first", "a heading " * 9, "third")])
+    name = of(figure, "text", "name")[0]
+    end = float(name.get("x"))
+    shown = "".join(name.itertext()).removeprefix(row) if name.find(f"{SVG}title") is not None else name.text
+    assert end - width_of(shown) > 0
+    assert end < min(float(circle.get("x1")) for circle in of(figure, "line", "grid")) - 6  # half a diamond
+    assert row in "".join(name.itertext())
+    headings = [(float(h.get("x")), h[-1].tail if len(h) else h.text) for h in of(figure, "text", "heading")]
+    for (x, words), (following, next_words) in itertools.pairwise(headings):
+        assert x + width_of(words) / 2 < following - width_of(next_words) / 2
+    assert max(x + width_of(words) / 2 for x, words in headings) < float(figure.get("width"))
+
+
+def test_a_long_title_fits():
+    assert float(parsed(title="Words of a title " * 10).get("width")) > width_of("Words of a title " * 10, 17)
+
+
+def test_more_columns_than_fit_stand_below():
+    figure = parsed([Mark("row", f"column {number}", 0.1 * number) for number in range(6)])
+    places = [(float(h.get("x")), float(h.get("y"))) for h in of(figure, "text", "heading")]
+    assert len({y for _, y in places}) == 2
+    assert places[4][0] == places[0][0]
+    assert places[1][0] - places[0][0] == pytest.approx(PANEL + GAP, abs=0.02)  # two decimals
+    assert len(of(figure, "text", "name")) == 2
+    assert float(figure.get("height")) > places[4][1] + 50
+
+
+@pytest.mark.parametrize(
+    ("values", "numbers"),
+    [
+        ([0.388, 0.93], ["0.2", "0.4", "0.6", "0.8", "1.0"]),
+        ([-0.009, 0.371], ["-0.1", "0.0", "0.1", "0.2", "0.3", "0.4"]),
+        ([0.5], ["0.46", "0.48", "0.50", "0.52", "0.54"]),
+        ([0], ["-0.05", "0.00", "0.05"]),
+        ([81, 83.5], ["81", "82", "83", "84"]),
+        ([], ["0.0", "0.5", "1.0"]),
+    ],
+)
+def test_axes_have_round_numbers_about_all_values(values, numbers):
+    axis = round_axis(values, 0)
+    assert [number for _, number in axis.ticks] == numbers
+    assert axis.ticks[0][0] == 0
+    assert axis.ticks[-1][0] == PANEL
+    assert all(0 <= axis.place(value) <= PANEL for value in values)
+
+
+def test_the_figure_is_the_same_each_time_and_in_its_file(tmp_path):
+    text = draw_figure("A table", MARKS, tmp_path / "figure.svg")
+    assert text == draw_figure("A table", MARKS) == (tmp_path / "figure.svg").read_text(encoding="utf-8")
+
+
+def test_both_modes_colour_all_that_is_drawn():
+    text = draw_figure("A table", MARKS)
+    light, dark = text.split("@media (prefers-color-scheme: dark)")
+    for kind in ("text", ".small", ".back", ".stripe", ".grid", ".paper", ".measured", ".interval"):
+        assert f".figure {kind} {{" in light
+        assert f".figure {kind} {{" in dark.split("</style>")[0]
+
+
+def test_a_text_is_shortened_to_its_room():
+    assert shorten("short", 280) == "short"
+    cut = shorten("a long name of a row " * 9, 280)
+    assert cut.endswith("…")
+    assert width_of(cut) <= 280 < width_of(cut) + 30

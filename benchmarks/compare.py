@@ -4,7 +4,8 @@ A benchmark gives its ways by name, the one to compare with first; each is made 
 Each round does every work once, one at a time, in an order that turns with the round, so that whatever else the machine
 does hits all of them alike. A ratio is that of two ways in one round, and the median of these is what counts. A first
 round is not counted; the outputs that it gave must agree, or the benchmark fails. Memory is the peak of a way's process
-beyond what it held after the imports, or that of the largest process that it started.
+in that round, beyond what it held after the imports, or that of the largest process that it started; what memory in
+pieces makes of it is told as the peak after all rounds.
 """
 
 import argparse
@@ -65,7 +66,8 @@ class Measured:
     name: str
     times: list[float]  # seconds, one a round
     how: str = ""
-    megabytes: float | None = None
+    megabytes: float | None = None  # of the first time
+    megabytes_later: float | None = None  # after all rounds
     told: Told = field(default_factory=dict)  # what explains it
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -208,7 +210,8 @@ def measure(benchmark: Benchmark, setting: Setting, rounds: int) -> Table:
         for name, own in times.items():
             worker = workers[name]
             explained = {**told.get(name, {}), **worker.more()}
-            ways[name] = Measured(name, own, worker.how, worker.megabytes, explained, worker.versions)
+            memory = (worker.megabytes, worker.megabytes_later)
+            ways[name] = Measured(name, own, worker.how, *memory, explained, worker.versions)
     return Table(setting, ways, {**failed, **broken})
 
 

@@ -51,11 +51,11 @@ def ways(measured: Sequence[Result]) -> str:
     told = list(dict.fromkeys(key for way in measured for key in way["told"]))
     rows = [
         [way["name"], seconds(way["seconds"]), f"{way['ratio']:.2f}", f"{way['low']:.2f}–{way['high']:.2f}"]
-        + ["" if way["megabytes"] is None else f"{way['megabytes']:,.0f}"]
+        + ["" if way[key] is None else f"{way[key]:,.0f}" for key in ("megabytes", "megabytes_later")]
         + [shown(way["told"].get(key, "")) for key in told]
         for way in measured
     ]
-    return table(["way", "seconds", "ratio of time", "quartiles", "MB", *told], rows)
+    return table(["way", "seconds", "ratio of time", "quartiles", "MB", "MB later", *told], rows)
 
 
 def target_cells(target: Result) -> list[str]:

@@ -115,7 +115,7 @@ class Worker:
         about = self.answer()
         self.how = "; ".join(part for part in (way.how, about["how"]) if part)
         self.versions: dict[str, str] = about["versions"]
-        self.megabytes = 0.0
+        self.megabytes = self.megabytes_later = 0.0
 
     def start(self, python: Path, way: Way, setting: Setting, task: str) -> None:
         """A process of it; everything in it keeps to the threads that are given."""
@@ -136,7 +136,8 @@ class Worker:
     def work(self, keep: Path | None = None) -> float:
         """Do the work once: seconds. The output is kept in a file of numpy."""
         done = self.ask("work", keep)
-        self.megabytes = done["megabytes"]
+        self.megabytes = self.megabytes or done["megabytes"]
+        self.megabytes_later = done["megabytes"]
         return float(done["seconds"])
 
     def more(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ def way(name: str, seconds: float, ratio: float, told: dict, how: str) -> dict:
         "name": name,
         "seconds": seconds,
         "megabytes": 1234.5,
+        "megabytes_later": None,
         "told": told,
         "how": how,
         "versions": versions,
@@ -75,9 +76,9 @@ def test_a_section_has_a_table_for_each_number_of_threads_and_how_each_way_was_c
     lines = section(result()).splitlines()
     assert lines[:3] == ["## Embedding", "", "`python benchmarks/embed.py --full`: full size, 5 rounds."]
     assert "**2 threads.** texts: 5,000; kind: real." in lines and "**1 thread.** texts: 5,000; kind: real." in lines
-    assert "| way | seconds | ratio of time | quartiles | MB | padding |" in lines
-    assert lines.count("| plait | 10 | 1.00 | 0.90–1.10 | 1,234 | 0 % |") == 2
-    assert lines.count("| peer | 123 | 1.60 | 1.50–1.70 | 1,234 |  |") == 2
+    assert "| way | seconds | ratio of time | quartiles | MB | MB later | padding |" in lines
+    assert lines.count("| plait | 10 | 1.00 | 0.90–1.10 | 1,234 |  | 0 % |") == 2
+    assert lines.count("| peer | 123 | 1.60 | 1.50–1.70 | 1,234 |  |  |") == 2
     assert "- other could not take part: cannot be installed: no wheel" in lines
     assert lines[-2:] == [
         "- peer (threads: 2): batches of 32; torch 2.13.0",

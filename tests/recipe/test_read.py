@@ -391,6 +391,15 @@ def test_set_gives_options_to_a_bare_name(folder):
     assert [(loss.name, loss.weight) for loss in weighted.tasks["near"].loss] == [("mse", 2.0)]
 
 
+def test_set_reaches_one_of_several_losses(folder):
+    text = PLAIN + "    loss: [mse, {name: multiple_negatives, positive_above: 4}]\n"
+    recipe = read(folder, text, assignments=["tasks.near.loss.0.weight=2", "tasks.near.loss.1.weight=0.5"])
+    assert [(loss.name, loss.weight) for loss in recipe.tasks["near"].loss] == [
+        ("mse", 2.0),
+        ("multiple_negatives", 0.5),
+    ]
+
+
 def test_the_last_set_of_a_key_wins_and_leaves_no_option_of_the_old_choice(folder):
     recipe = read(
         folder, PLAIN + "schedule: {name: together, combine: mean}\n", assignments=["lr=1", "schedule=together", "lr=2"]
@@ -409,7 +418,8 @@ def test_set_adds_a_task(folder, monkeypatch):
     [
         ("lr", "expected key=value, such as lr=1e-4 or tasks.sentiment.head=linear"),
         ("=3", "expected key=value, such as lr=1e-4 or tasks.sentiment.head=linear"),
-        ("tasks.near.text.x=3", "'text' holds ['one', 'two'] and has no keys below it"),
+        ("tasks.near.text.x=3", "no item 'x'; there are 2, counted from 0"),
+        ("tasks.near.text.2=x", "no item '2'; there are 2, counted from 0"),
         ("lr=", "lr: expected number, found None"),
         ("lr=fast", "lr: expected number, found 'fast'"),
         ("lrr=1", "unknown key 'lrr'; did you mean 'lr'?"),

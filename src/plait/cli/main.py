@@ -21,6 +21,7 @@ COMMANDS = (
     "predict",
     "embed",
     "ensemble",
+    "experiment",
     "export",
     "convert",
     "completion",

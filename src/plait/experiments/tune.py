@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+from annotated_types import Gt
+from pydantic import ConfigDict
 
 from plait.errors import NotFiniteError, RequestError, RunError, WorkError
 from plait.model.files import whole_file
@@ -37,7 +40,9 @@ class Search:
     epoch, once five are complete; `halving` lets the better half go on after 1, 2, 4, … epochs.
     """
 
-    trials: int | None = None  # None: as many as the grid has points
+    __pydantic_config__ = ConfigDict(extra="forbid")  # when a suite is read
+
+    trials: Annotated[int, Gt(0)] | None = None  # None: as many as the grid has points
     sampler: Literal["grid", "random", "tpe"] = "tpe"
     pruner: Literal["none", "median", "halving"] = "none"
     seed: int = 0

@@ -175,14 +175,18 @@ def put(values: Any, path: KeyPath, value: object, origin: Origin) -> Any:
     """A copy of nested values with one of them replaced; `head: linear` opens where a path goes below it."""
     key, rest = path[0], path[1:]
     if isinstance(values, list):
-        inner = put(values[int(key)], rest, value, origin) if rest else value
-        return [inner if index == key else item for index, item in enumerate(values)]
+        if not str(key).isdecimal() or int(key) >= len(values):
+            raise RecipeError(f"{origin}: no item {key!r}; there are {len(values)}, counted from 0")
+        place = int(key)
+        item = {"name": values[place]} if isinstance(values[place], str) else values[place]
+        inner = put(item, rest, value, origin) if rest else value
+        return [*values[:place], inner, *values[place + 1 :]]
     if not rest:
         return {**values, key: value}
     inner = values.get(key, {})
     if isinstance(inner, str):
         inner = {"name": inner} if key != "label" else {"column": inner}
-    if not isinstance(inner, Mapping) and not isinstance(rest[0], int):
+    if not isinstance(inner, Mapping | list) and not isinstance(rest[0], int):
         raise RecipeError(f"{origin}: {key!r} holds {inner!r} and has no keys below it")
     return {**values, key: put(inner, rest, value, origin)}
 

@@ -66,11 +66,12 @@ class StageFacts:
     trial: Trial | None
 
 
-def run_facts(settled: SettledRun, *, trial: bool) -> list[StageFacts]:
-    """The facts of every stage, with a trial of each if one is wanted."""
+def run_facts(settled: SettledRun, *, trial: bool, baselines: bool = True) -> list[StageFacts]:
+    """The facts of every stage, with a trial of each if one is wanted; its time with baselines or without."""
     model = begin_model(settled)
     return [
-        stage_facts(Trainer(stage, model), trial=trial, baselines=stage is settled.last) for stage in settled.stages
+        stage_facts(Trainer(stage, model), trial=trial, baselines=baselines and stage is settled.last)
+        for stage in settled.stages
     ]
 
 

@@ -44,6 +44,7 @@ def finish(run: Run, settled: SettledRun, model: Model, position: Position, base
     last = stage_facts(run, settled.last, position)
     result = {
         "best_step": position.best_step,
+        "best_score": position.best_score,
         "steps": position.step,
         "seconds": position.seconds,
         "threads": torch.get_num_threads(),

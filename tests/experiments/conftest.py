@@ -1,0 +1,46 @@
+"""A suite of two rows on the tiny encoder."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tiny import write_tasks
+
+
+def write_yaml(path: Path, keys: dict[str, Any]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        YAML().dump(keys, file)
+
+
+@pytest.fixture
+def make_suite(tiny_bert: Path, tmp_path: Path) -> Callable[..., Path]:
+    """The folder of a suite; keyword arguments change suite.yaml."""
+
+    def make(**changes: Any) -> Path:
+        folder = tmp_path / "suite"
+        folder.mkdir(exist_ok=True)
+        write_yaml(
+            folder / "base.yaml", {**write_tasks(tmp_path / "data", tiny_bert), "profiles": {"short": {"epochs": 1}}}
+        )
+        write_yaml(folder / "plain.yaml", {"extends": "base.yaml"})
+        write_yaml(folder / "faster.yaml", {"extends": "base.yaml", "lr": 3e-3})
+        suite = {
+            "title": "Tiny table",
+            "seeds": [1, 2],
+            "scores": {"mood": "mood accuracy", "near": "near Pearson"},
+            "means": {"mean": "plain", "shifted": "shifted"},
+            "baseline": "plain",
+            "paper_rows": {"mood": 24, "near": 1000},
+            "rows": {
+                "plain": {"paper": {"mood": 0.5, "near": 0.1, "mean": 0.3}},
+                "faster": {"paper": {"mood": 0.75}},
+                "test": {"shown": "nobody has the labels", "paper": {"mood": 0.9}},
+            },
+        }
+        write_yaml(folder / "suite.yaml", {**suite, **changes})
+        return folder
+
+    return make

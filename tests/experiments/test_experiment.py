@@ -1,0 +1,187 @@
+"""`plait experiment` as a user meets it: cells, their table, and going on after a stop."""
+
+import csv
+import json
+import statistics
+import sys
+
+import pytest
+
+from plait.cli.main import main
+from plait.experiments.cells import Cell, Experiment, read_answers, read_found, run_cell
+from plait.experiments.suite import read_suite
+from plait.model.watch import Silent
+from plait.training.loop import Stopped
+
+
+@pytest.fixture
+def experiment(monkeypatch, capsys):
+    """The command in this process: what it says, and what it notes."""
+
+    def run(*arguments: object, code: int = 0) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["plait", "experiment", *map(str, arguments)])
+        found = 0
+        try:
+            main()
+        except SystemExit as exit_:
+            found = exit_.code
+        told = capsys.readouterr()
+        assert found == code, told.out + told.err
+        return told.out, told.err
+
+    return run
+
+
+def test_a_table_from_nothing(make_suite, experiment, tmp_path):
+    folder, out = make_suite(), tmp_path / "out"
+    said, _ = experiment(folder, "--out", out)
+    assert "Tiny table" in said and "nobody has the labels" in said and "2 of 2" in said
+    table = json.loads((out / "table.json").read_text())
+    entries = {(entry["row"], entry["column"]): entry for entry in table["entries"]}
+    cells = [json.loads((out / "plain" / f"seed-{seed}" / "cell.json").read_text()) for seed in (1, 2)]
+    for column in ("mood", "near"):
+        entry = entries["plain", column]
+        values = [cell["scores"][column] for cell in cells]
+        assert entry["values"] == values
+        assert entry["mean"] == pytest.approx(statistics.fmean(values))
+        assert entry["deviation"] == pytest.approx(statistics.stdev(values))
+    means = [statistics.fmean(cell["scores"][task] for task in ("mood", "near")) for cell in cells]
+    assert entries["plain", "mean"]["mean"] == pytest.approx(statistics.fmean(means))
+    shifted = [(cell["scores"]["mood"] + (cell["scores"]["near"] + 1) / 2) / 2 for cell in cells]
+    assert entries["plain", "shifted"]["mean"] == pytest.approx(statistics.fmean(shifted))
+    assert entries["plain", "mood"]["from_paper"] == pytest.approx(entries["plain", "mood"]["mean"] - 0.5)
+    assert (entries["plain", "mood"]["differs"], entries["plain", "near"]["differs"]) == ([], ["rows"])
+    gain = entries["faster", "mood"]
+    assert gain["against"] == "plain" and entries["plain", "mood"]["gain"] is None
+    assert gain["gain"] == pytest.approx(gain["mean"] - entries["plain", "mood"]["mean"])
+    assert gain["low"] <= gain["gain"] <= gain["high"] and 0 < gain["p"] <= 1
+    assert (entries["test", "mood"]["paper"], entries["test", "mood"]["mean"]) == (0.9, None)
+    with (out / "table.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == len(table["entries"])
+    page = (out / "table.md").read_text()
+    assert "paper 0.500" in page and "± " in page and "plait experiment" in page
+    assert (out / "figure.svg").read_text().startswith("<svg")
+
+
+def test_what_is_done_is_not_done_again_and_seeds_are_added(make_suite, experiment, tmp_path):
+    folder, out = make_suite(), tmp_path / "out"
+    experiment(folder, "--out", out, "--seeds", "1", "--rows", "plain")
+    before = (out / "plain/seed-1/cell.json").stat().st_mtime_ns
+    _, noted = experiment(folder, "--out", out, "--seeds", "1,5", "--rows", "plain")
+    assert "1 of 2 cells are done already" in noted
+    assert (out / "plain/seed-1/cell.json").stat().st_mtime_ns == before
+    assert (out / "plain/seed-5/cell.json").is_file()
+
+
+def test_a_broken_cell_goes_on_to_the_same_scores(make_suite, tmp_path):
+    suite, cell = read_suite(make_suite()), Cell("plain", 1, None)
+    whole, broken = Experiment(suite, tmp_path / "whole"), Experiment(suite, tmp_path / "broken")
+    run_cell(whole, cell, Silent(), lambda: False)
+    asked = iter([False] * 4 + [True])
+    with pytest.raises(Stopped):
+        run_cell(broken, cell, Silent(), lambda: next(asked))
+    assert read_found(broken, cell) is None
+    assert run_cell(broken, cell, Silent(), lambda: False)
+    assert read_found(broken, cell).scores == read_found(whole, cell).scores
+    for task, answers in read_answers(whole, cell).items():
+        assert (answers.decoded.values == read_answers(broken, cell)[task].decoded.values).all()
+
+
+def test_machines_share_the_cells(make_suite, experiment, tmp_path):
+    folder = make_suite()
+    names = []
+    for part in ("1/3", "2/3", "3/3"):
+        said, _ = experiment(folder, "--out", tmp_path / "out", "--cells", part, "--dry-run", "--json")
+        names.append([cell["cell"] for cell in json.loads(said.splitlines()[-1])["cells"]])
+    assert sorted(name for part in names for name in part) == [
+        "faster/seed-1",
+        "faster/seed-2",
+        "plain/seed-1",
+        "plain/seed-2",
+    ]
+    assert all(names)
+    assert "such as 3/8" in experiment(folder, "--cells", "4/3", code=2)[1]
+
+
+def test_a_dry_run_tells_the_time_and_runs_nothing(make_suite, experiment, tmp_path):
+    said, _ = experiment(make_suite(), "--out", tmp_path / "out", "--dry-run")
+    assert "4 cells, 4 to run: about" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_cells_of_another_recipe_are_refused(make_suite, experiment, tmp_path):
+    folder, out = make_suite(), tmp_path / "out"
+    experiment(folder, "--out", out, "--rows", "plain", "--seeds", "1")
+    _, told = experiment(folder, "--out", out, "--rows", "plain", "--seeds", "1", "--set", "lr=1e-4", code=2)
+    assert "was run by another recipe: lr: 0.001 → 0.0001" in told and "choose another --out" in told
+
+
+def test_a_profile_is_marked_where_it_differs_from_the_paper(make_suite, experiment, tmp_path):
+    experiment(make_suite(), "--out", tmp_path / "out", "--profile", "short", "--rows", "plain", "--seeds", "1")
+    table = json.loads((tmp_path / "out/table.json").read_text())
+    differs = {entry["column"]: entry["differs"] for entry in table["entries"] if entry["row"] == "plain"}
+    assert differs == {
+        "mood": ["epochs"],
+        "near": ["rows", "epochs"],
+        "mean": ["rows", "epochs"],
+        "shifted": ["rows", "epochs"],
+    }
+
+
+def test_folds_are_scored_on_their_own_rows(make_suite, experiment, tmp_path):
+    folder = make_suite(
+        folds=3, scores={"only": "accuracy"}, means={}, paper_rows={"only": 24}, rows={"one": {}}, baseline="one"
+    )
+    data = tmp_path / "data/mood-train.csv"
+    (folder / "one.yaml").write_text("extends: base.yaml\ntasks: {mood: {dev: 0.25}}\n", encoding="utf-8")
+    base = (folder / "base.yaml").read_text(encoding="utf-8")
+    start, end = base.index("  same:"), base.index("epochs:")
+    (folder / "base.yaml").write_text(base[:start] + base[end:], encoding="utf-8")
+    experiment(folder, "--out", tmp_path / "out", "--seeds", "7")
+    found = [json.loads((tmp_path / f"out/one/seed-7/fold-{fold}/cell.json").read_text()) for fold in (1, 2, 3)]
+    assert [cell["rows"]["mood"] for cell in found] == [24, 24, 24]
+    experiment_ = Experiment(read_suite(folder), tmp_path / "out")
+    sizes = [len(read_answers(experiment_, Cell("one", 7, fold))["mood"].labels) for fold in (1, 2, 3)]
+    assert sum(sizes) == len(data.read_text().splitlines()) - 1
+    entry = json.loads((tmp_path / "out/table.json").read_text())["entries"][0]
+    assert entry["cells"] == 3 and entry["differs"] == []
+
+
+def test_a_grid_takes_the_best_on_dev(make_suite, experiment, tmp_path):
+    rows = {"plain": {"grid": {"lr": [1e-9, 1e-2]}}}
+    experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1")
+    found = json.loads((tmp_path / "out/plain/seed-1/cell.json").read_text())
+    trials = json.loads((tmp_path / "out/plain/seed-1/trials.json").read_text())["trials"]
+    best = max(trials, key=lambda trial: trial["score"])
+    assert found["settings"] == [f"lr={best['values']['lr']!r}"]
+    kept = [folder.parent.name for folder in (tmp_path / "out/plain/seed-1/trials").glob("*/best")]
+    assert kept == [f"{best['number']:03}"]
+
+
+def test_an_ensemble_averages_the_best_models_of_its_runs(make_suite, experiment, tmp_path):
+    rows = {"plain": {}, "em": {"ensemble": "plain", "runs": 2, "models": 3}}
+    experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1")
+    out = tmp_path / "out"
+    assert len(list((out / "plain/seed-1/run/kept").iterdir())) == 2  # as many as it has epochs
+    assert len(list((out / "em/seed-1/run-2/kept").iterdir())) == 2
+    found = json.loads((out / "em/seed-1/cell.json").read_text())
+    assert found["scores"].keys() == {"mood", "same", "near"}
+    assert found["recipe"]["seed"] == 1
+    second = json.loads((out / "em/seed-1/run-2/run.json").read_text())
+    assert second["recipe"]["seed"] == 100_001
+
+
+def test_a_cell_that_breaks_down_is_told_and_the_others_go_on(make_suite, experiment, tmp_path):
+    folder = make_suite(seeds=[1])
+    path = folder / "faster.yaml"
+    path.write_text(path.read_text() + "clip: null\noptimizer: {name: adamw}\n", encoding="utf-8")
+    path.write_text(path.read_text().replace("lr: 0.003", "lr: 1.0e+30"), encoding="utf-8")
+    said, noted = experiment(folder, "--out", tmp_path / "out")
+    assert "faster/seed-1 failed" in noted and "Failed: faster/seed-1" in said
+    assert json.loads((tmp_path / "out/plain/seed-1/cell.json").read_text())["scores"]
+
+
+def test_models_go_if_they_are_not_wanted(make_suite, experiment, tmp_path):
+    experiment(make_suite(), "--out", tmp_path / "out", "--seeds", "1", "--rows", "plain", "--no-models")
+    assert not (tmp_path / "out/plain/seed-1/run/best").exists()
+    experiment(make_suite(), "--out", tmp_path / "out", "--seeds", "1", "--rows", "plain", "--table")

@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import string
 from pathlib import Path
 
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, normalizers, pre_tokenizers, processors
@@ -23,26 +24,23 @@ def sentences(count: int, seed: int = 0, longest: int = 12) -> list[str]:
 
 
 def make_checkpoint(folder: Path, kind: str, seed: int = 0) -> Path:
-    """A random encoder in Hugging Face's layout, written by transformers, with a tokenizer trained here."""
+    """A random encoder in Hugging Face's layout, written by transformers, with a tokenizer of our own words."""
     import torch
     from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
     folder.mkdir(parents=True)
-    corpus = [*sentences(300, seed=99), "Ünïcode, punctuation! (and) 123 it's"]
     if kind == "bert":
-        trained = BertWordPieceTokenizer(lowercase=True)
-        trained.train_from_iterator(corpus, vocab_size=200, show_progress=False)
-        tokenizer = Tokenizer.from_str(trained.to_str())
+        tokenizer = Tokenizer.from_str(BertWordPieceTokenizer(word_pieces(), lowercase=True).to_str())
         pad = tokenizer.token_to_id("[PAD]")
         special = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
         tokenizer.post_processor = processors.BertProcessing(
             ("[SEP]", tokenizer.token_to_id("[SEP]")), ("[CLS]", tokenizer.token_to_id("[CLS]"))
         )
     else:
-        trained = ByteLevelBPETokenizer()
         names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-        trained.train_from_iterator(corpus, vocab_size=350, show_progress=False, special_tokens=names)
-        tokenizer = Tokenizer.from_str(trained.to_str())
+        made = ByteLevelBPETokenizer(*byte_pairs(names))
+        made.add_special_tokens(names)
+        tokenizer = Tokenizer.from_str(made.to_str())
         tokenizer.normalizer = normalizers.NFC()
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         pad = tokenizer.token_to_id("<pad>")
@@ -68,6 +66,35 @@ def make_checkpoint(folder: Path, kind: str, seed: int = 0) -> Path:
     config = {"model_max_length": 40, "tokenizer_class": "PreTrainedTokenizerFast", **special}
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     return folder
+
+
+def word_pieces() -> dict[str, int]:
+    """Half of the words whole, the others in letters; one that is trained would differ from process to process."""
+    letters = string.ascii_lowercase + string.digits + string.punctuation
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *letters,
+        *(f"##{letter}" for letter in letters),
+        *WORDS[::2],
+    ]
+    return {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+
+
+def byte_pairs(names: list[str]) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """All bytes, and the first three letters of each word as one piece."""
+    pieces, merges = [*names, *sorted(pre_tokenizers.ByteLevel.alphabet())], []
+    for word in WORDS:
+        start = "Ġ"
+        for letter in word[:3]:
+            if (start, letter) not in merges:
+                merges.append((start, letter))
+            start += letter
+            pieces.append(start)
+    return {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}, merges
 
 
 def write_tasks(folder: Path, encoder: Path, rows: int = 24) -> dict:

@@ -71,8 +71,8 @@ class PreparedLayer:
 
 
 def step_for(tokens: int) -> int:
-    """What the number of tokens is made a multiple of: four steps from one power of 2 to the next, so few numbers."""
-    return max(STEP, (1 << (tokens - 1).bit_length()) // 8)
+    """What the number of tokens is made a multiple of: eight steps from one power of 2 to the next, so few numbers."""
+    return max(STEP, (1 << (tokens - 1).bit_length()) // 16)
 
 
 def lay_out(linear: nn.Linear) -> tuple[Tensor, Tensor]:

@@ -86,7 +86,7 @@ def find_split(
     examples: dict[str, Examples] = {}
     mistakes: list[str] = []
     for task, origin in known_origins(folder, about).items():
-        if not origin.data.get(split):
+        if not origin.data.get(split) or task not in model.tasks:  # a task without a head is no part of the model
             continue
         try:
             examples[task] = split_examples(model.tasks[task], origin, split, data)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from plait.evaluation.metrics import METRICS
-from plait.experiments.cells import Answers, Cell, Experiment, Found, read_answers, read_found
+from plait.experiments.cells import Answers, Cell, Experiment, Found, cells_of, read_answers, read_found
 from plait.experiments.statistics import Difference, bootstrap_test, corrected_t_test, holm
 from plait.experiments.suite import ONLY, Suite
 from plait.model.decode import Decoded
@@ -72,36 +72,29 @@ class Comparison:
 def compare(experiment: Experiment, seeds: Sequence[int], rows: Sequence[str]) -> Comparison:
     """The table of what is done so far."""
     suite = experiment.suite
-    cells = {row: cells_of_row(suite, row, seeds) for row in rows}
+    cells = {row: cells_of(suite, seeds, [row]) for row in suite.trained}
     found = {row: {cell: result for cell in cells[row] if (result := read_found(experiment, cell))} for row in cells}
     lines = []
-    for row in suite.rows:
-        if row not in rows and suite.rows[row].shown is None:
+    for row, about in suite.rows.items():
+        if row not in rows and about.shown is None:
             continue
         done = found.get(row, {})
         good = {cell: result for cell, result in done.items() if result.failed is None}
-        paper = suite.rows[row].paper
         marks = marks_of(experiment, row, list(good.values()))
         entries = {
             column: Entry(
                 tuple(value for result in good.values() if (value := value_of(suite, column, result)) is not None),
-                paper.get(column),
+                about.paper.get(column),
                 marks.get(column, ()),
             )
             for column in (*suite.scores, *suite.means)
         }
         failed = tuple(f"{cell.name}: {result.failed}" for cell, result in done.items() if result.failed)
         seconds = sum(result.seconds for result in done.values())
-        opponent, shown = suite.opponent_of(row), suite.rows[row].shown
-        lines.append(Line(row, entries, opponent, len(done), len(cells.get(row, ())), failed, seconds, shown))
+        counts = (len(done), len(cells.get(row, ())))
+        lines.append(Line(row, entries, suite.opponent_of(row), *counts, failed, seconds, about.shown))
     headings = {**suite.scores, **{mean: mean_heading(mean, how) for mean, how in suite.means.items()}}
     return Comparison(suite, tuple(seeds), headings, tuple(with_gains(experiment, lines, found)))
-
-
-def cells_of_row(suite: Suite, row: str, seeds: Sequence[int]) -> list[Cell]:
-    """The cells of one row."""
-    folds = [*range(1, suite.folds + 1)] if suite.folds else [None]
-    return [Cell(row, seed, fold) for seed in seeds for fold in folds]
 
 
 def mean_heading(name: str, how: str) -> str:

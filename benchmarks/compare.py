@@ -126,6 +126,7 @@ class Benchmark:
     targets: Callable[[Table], list[Target]]
     facts: Callable[[Table], Told]  # about the work, and what explains the figures
     threads: tuple[int, ...] = (2,)  # a table for each
+    reduced_threads: tuple[int, ...] = ()  # those of the reduced size, if fewer
     rounds: int = 5
 
 
@@ -238,7 +239,7 @@ def run(benchmark: Benchmark) -> None:
     parser.add_argument("--json", action="store_true", help="the result as JSON")
     parser.add_argument("--full", action="store_true", help="at full size")
     parser.add_argument("--rounds", type=int, default=benchmark.rounds)
-    parser.add_argument("--threads", type=int, nargs="+", default=benchmark.threads)
+    parser.add_argument("--threads", type=int, nargs="+", default=())
     for hidden in ("--work", "--prepare", "--setting"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -250,8 +251,11 @@ def run(benchmark: Benchmark) -> None:
     from plait.encoder.find import find_checkpoint
 
     minilm = str(find_checkpoint("minilm"))
+    few = () if arguments.full else benchmark.reduced_threads
     try:
-        settings = [Setting(arguments.full, threads, minilm) for threads in arguments.threads]
+        settings = [
+            Setting(arguments.full, threads, minilm) for threads in arguments.threads or few or benchmark.threads
+        ]
         tables = [measure(benchmark, setting, arguments.rounds) for setting in settings]
     except Disagreement as error:
         raise SystemExit(f"{working()}: the outputs do not agree: {error}") from None

@@ -97,7 +97,15 @@ if has_instructions("avx512_vnni"):
     WAYS["sentence-transformers, ONNX int8 avx512_vnni"] = peer_way(
         onnx_embedder("model_qint8_avx512_vnni.onnx"), **ONNX, how=f"avx512_vnni, dynamic, per channel; {SORTED}"
     )
-BENCHMARK = Benchmark("Embedding with 8-bit weights", WAYS, check=check, targets=targets, facts=facts, threads=(2, 1))
+BENCHMARK = Benchmark(
+    "Embedding with 8-bit weights",
+    WAYS,
+    check=check,
+    targets=targets,
+    facts=facts,
+    threads=(2, 1),
+    reduced_threads=(2,),
+)
 
 if __name__ == "__main__":
     run(BENCHMARK)

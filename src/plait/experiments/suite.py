@@ -133,7 +133,7 @@ def check_names(suite: Suite, tree: Tree) -> Iterator[str]:
             if column not in columns:
                 yield f"{tree.where((*path, 'paper', column))}no such column; {did_you_mean(column, columns)}"
         if row.ensemble and suite.folds:
-            yield f"{tree.where((*path, 'ensemble'))}its runs have seeds of their own, and so other folds; take no folds"
+            yield f"{tree.where((*path, 'ensemble'))}its runs have seeds of their own, and so other folds; drop one"
         if row.search and not row.grid:
             yield f"{tree.where((*path, 'search'))}there is no grid to search; give one"
         if row.shown is None and row.ensemble is None and not suite.recipe_of(name).is_file():

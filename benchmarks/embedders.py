@@ -9,6 +9,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def best_batch(embed: Embedder, texts: Sequence[str]) -> int:
     embed(sample[: BATCHES[0]], BATCHES[0])
     took: dict[int, float] = {}
     for batch in BATCHES:
-        took[batch] = min(seconds(lambda: embed(sample, batch)) for _ in range(2))
+        took[batch] = min(seconds(partial(embed, sample, batch)) for _ in range(2))
         if took[batch] > 1.15 * min(took.values()):
             break
     return min(took, key=lambda batch: took[batch])

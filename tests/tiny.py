@@ -69,7 +69,7 @@ def make_checkpoint(folder: Path, kind: str, seed: int = 0) -> Path:
 
 
 def word_pieces() -> dict[str, int]:
-    """Half of the words whole, the others in letters; one that is trained would differ from process to process."""
+    """Our words whole, others in letters; a vocabulary that is trained would differ from process to process."""
     letters = string.ascii_lowercase + string.digits + string.punctuation
     pieces = [
         "[PAD]",
@@ -79,17 +79,17 @@ def word_pieces() -> dict[str, int]:
         "[MASK]",
         *letters,
         *(f"##{letter}" for letter in letters),
-        *WORDS[::2],
+        *WORDS,
     ]
     return {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
 
 
 def byte_pairs(names: list[str]) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """All bytes, and the first three letters of each word as one piece."""
+    """All bytes, and each word as one piece."""
     pieces, merges = [*names, *sorted(pre_tokenizers.ByteLevel.alphabet())], []
     for word in WORDS:
         start = "Ġ"
-        for letter in word[:3]:
+        for letter in word:
             if (start, letter) not in merges:
                 merges.append((start, letter))
             start += letter

@@ -135,6 +135,11 @@ def test_the_schedules_here_are_all_there_are():
     assert {name.split()[0] for name in EVERY} == set(SCHEDULES)
 
 
+def test_the_turns_of_a_plan_are_its_stretches_of_one_task():
+    plan = Plan(TASKS, SCHEDULES["sequential"], 2, 7)
+    assert plan.turns == [(0, 14), (14, 8), (22, 4)]
+
+
 @every_schedule
 def test_a_plan_is_the_same_for_the_same_seed_and_no_other(schedule):
     planned = walk(Plan(TASKS, schedule, 4, seed=7))

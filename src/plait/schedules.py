@@ -8,7 +8,8 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain, groupby
 from typing import Annotated, Literal
 
 import numpy as np
@@ -26,7 +27,10 @@ WINDOW = 32  # batches whose rows are sorted by length together
 
 
 def sequential(batches: Batches, epochs: int, seed: str, *, order: tuple[str, ...] | None = None) -> list[list[Step]]:
-    """One task for all its epochs, then the next; each pass over a task counts as an epoch (robust-embeddings ST)."""
+    """One task for all its epochs, then the next; each pass over a task counts as an epoch (robust-embeddings ST).
+
+    The learning rate runs through its schedule anew for each task.
+    """
     return [[(task,)] * batches[task] for task in order or batches for _ in range(epochs)]
 
 
@@ -135,6 +139,12 @@ class Plan:
     def steps(self) -> int:
         """All steps of all epochs."""
         return sum(map(len, self.epochs))
+
+    @cached_property
+    def turns(self) -> list[tuple[int, int]]:
+        """The first step of each stretch of steps with the same tasks, and how many it has."""
+        counts = [len(list(steps)) for _, steps in groupby(chain.from_iterable(self.epochs))]
+        return list(zip(accumulate(counts, initial=0), counts, strict=False))
 
     def drawn_before(self, epoch: int) -> dict[str, int]:
         """How many batches of each task the epochs before this one have used."""

@@ -16,6 +16,11 @@ def test_a_suite_is_read(make_suite):
     assert suite.model_copy(update={"folds": 5}).split == "test"
 
 
+def test_a_row_may_be_tested_against_nothing(make_suite):
+    suite = read_suite(make_suite(rows={"plain": {}, "faster": {"against": None}}))
+    assert suite.opponent_of("faster") is None
+
+
 def test_every_mistake_is_told_at_once(make_suite):
     with pytest.raises(RecipeError) as error:
         read_suite(make_suite(seeds=[], scors={}, rows={"plain": {"papr": {}}}))

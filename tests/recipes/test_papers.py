@@ -11,7 +11,7 @@ import pytest
 
 from plait.data import splits
 from plait.recipe.read import read_recipe
-from plait.recipe.schema import Recipe, Task
+from plait.recipe.schema import Recipe
 from plait.recipe.tree import load_tree, read_yaml
 from plait.training.plan import run_facts
 from plait.training.settle import settle_run
@@ -28,13 +28,6 @@ NAMES = [
 DATA = {"triple-entropy": "senteval"}  # of other suites: cs224n
 CUT = 40  # rows of each split that are planned with
 LIMIT = 40  # tokens of the tiny encoders
-ONLY_SCORED = pytest.mark.skipif("learn" not in Task.model_fields, reason="a task cannot be scored only: no key learn")
-
-
-def parameter(name: str, *more: str | None) -> Any:
-    """A recipe's name as a parameter; those with tasks that are never trained on wait for that key."""
-    tasks = load_tree(FOLDER / f"{name}.yaml").values["tasks"].values()
-    return pytest.param(name, *more, marks=[ONLY_SCORED] if any("learn" in task for task in tasks) else [])
 
 
 def rows_with(key: str) -> list[tuple[str, str]]:
@@ -42,7 +35,7 @@ def rows_with(key: str) -> list[tuple[str, str]]:
     return [(suite, name) for suite, keys in SUITES.items() for name, row in keys["rows"].items() if key in row]
 
 
-PLANNED = [parameter(name, profile) for name in NAMES for profile in (None, "laptop") if "/" in name or not profile]
+PLANNED = [(name, profile) for name in NAMES for profile in (None, "laptop") if "/" in name or not profile]
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +119,7 @@ def test_a_recipe_plans(name, profile, made_up, read_once, encoders):
         assert len(recipe.tasks) == 1 or set(recipe.tasks) == set(suite.get("mean_of", suite["scores"]))
 
 
-@pytest.mark.parametrize("name", [parameter(name) for name in NAMES])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_plans_on_the_real_data(name, real_data, read_once, encoders):
     plan(name, None, real_data, encoders)
 
@@ -143,7 +136,7 @@ def test_every_row_has_its_recipe_and_every_recipe_its_row(suite):
     rows = SUITES[suite]["rows"]
     measured = {name for name, row in rows.items() if not row.keys() & {"ensemble", "shown"}}
     assert measured == {path.stem for path in (FOLDER / suite).glob("*.yaml")} - {"base", "suite"}
-    named = {row[key] for row in rows.values() for key in ("against", "ensemble") if key in row}
+    named = {row[key] for row in rows.values() for key in ("against", "ensemble") if row.get(key)}
     assert named | {SUITES[suite].get("baseline", next(iter(measured)))} <= rows.keys()
     assert not any(row.get("against") == name for name, row in rows.items())
 

@@ -41,6 +41,24 @@ class Notes(Silent):
         self.evaluations.append(record)
 
 
+def test_one_task_after_the_other_has_a_learning_rate_that_runs_anew_for_each(tiny_recipe):
+    def rates(**settings):
+        trainer = Trainer(
+            settle_recipe(as_recipe(tiny_recipe(epochs=2, lr_schedule="cosine", **settings), None, None, ()))
+        )
+        steps = [step for epoch in range(len(trainer.plan.epochs)) for step in trainer.plan.epoch_plan(epoch)]
+        found = []
+        for number, step in enumerate(steps):
+            trainer.step(number, step)
+            found.append(trainer.optimizer.param_groups[0]["lr"])
+        return found
+
+    together = rates(schedule="round_robin")
+    assert together == sorted(together, reverse=True)
+    apart = rates(schedule="sequential")
+    assert [rate for rate in apart if rate == apart[0]] == [apart[0]] * 3 and min(apart) > 0
+
+
 def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(tiny_recipe, tmp_path):
     digests = []
     for name, seed in (("first", 1), ("second", 1), ("third", 2)):

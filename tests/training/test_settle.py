@@ -389,6 +389,16 @@ def test_rows_cut_only_the_training_data(tmp_path):
     assert (data.spec.labels.low, data.spec.labels.high) == (0.5, 4.5)  # the range is that of all rows
 
 
+def test_rows_of_dev_are_the_same_with_every_seed(tmp_path):
+    write(tmp_path / "dev.csv", LABELS["score"] * 5)
+    cut = [
+        task_of(tmp_path, LABELS["score"] * 5, rows=4, dev_rows=4, dev=str(tmp_path / "dev.csv"), top={"seed": seed})
+        for seed in (1, 2)
+    ]
+    assert cut[0].splits["dev"].origins == cut[1].splits["dev"].origins
+    assert cut[0].train.origins != cut[1].train.origins
+
+
 # ---------------------------------------------------------------- fingerprints
 
 

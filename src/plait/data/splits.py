@@ -93,9 +93,12 @@ def kept_in_proportion(rows: Rows, task: Task, kind: Kind) -> list[str]:
 
 
 def fewer_rows(examples: Examples, task: Task, split: str, seed: str) -> Examples:
-    """At most as many rows as the task says, drawn by the seed, in their old order."""
+    """At most as many rows as the task says, in their old order: those to learn from are drawn by the seed.
+
+    Those of dev and test are the same with every seed, so that its models are scored on the same rows.
+    """
     rows = task.rows if split == "train" else task.dev_rows
     if rows is None or rows >= len(examples):
         return examples
-    place = "rows" if split == "train" else f"rows/{split}"
-    return examples.chosen(sorted(random.Random(f"{seed}/{place}").sample(range(len(examples)), rows)))
+    drawn_by = f"{seed}/rows" if split == "train" else f"rows/{split}"
+    return examples.chosen(sorted(random.Random(drawn_by).sample(range(len(examples)), rows)))

@@ -31,7 +31,7 @@ class Row(Frozen):
 
     paper: dict[str, float] = Field(default_factory=dict)  # column or mean → the paper's figure
     recipe: str | None = None  # a file beside suite.yaml; None: ROW.yaml
-    against: str | None = None  # the row that it is tested against; None: the suite's baseline
+    against: str | None = None  # the row that it is tested against, or none; not given: the suite's baseline
     paper_rows: dict[str, Positive] | None = None  # as in the suite
     ensemble: str | None = None  # the row whose models it averages, in place of a recipe
     runs: Positive = 2  # of that row for one cell
@@ -63,7 +63,8 @@ class Suite(Frozen):
 
     def opponent_of(self, row: str) -> str | None:
         """The row that a row is tested against."""
-        opponent = self.rows[row].against or self.baseline
+        found = self.rows[row]
+        opponent = found.against if "against" in found.model_fields_set else self.baseline
         return None if opponent == row else opponent
 
     def tasks_of(self, column: str) -> list[str]:

@@ -208,7 +208,7 @@ def shared_data(abouts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def same_rows(one: dict[str, Any], other: dict[str, Any], task: str, split: str) -> bool:
-    """Whether two models were made beside the same rows; what was drawn from a file depends on the seed."""
+    """Whether two models were made beside the same rows; what was drawn from training data depends on the seed."""
     if other["data"].get(task, {}).get(split) != one["data"][task][split]:
         return False
     here, there = (recipe_tasks(about["recipe"])[task] for about in (one, other))
@@ -221,7 +221,7 @@ def same_rows(one: dict[str, Any], other: dict[str, Any], task: str, split: str)
         reading.add("rows")
     if any(here.get(key) != there.get(key) for key in reading):
         return False
-    drawn = here.get(limit) is not None or (shared and from_train)
+    drawn = (split == "train" and here.get("rows") is not None) or (shared and from_train)
     keys = ["bad_rows", *(["seed"] if drawn else []), *(["fold"] if from_train or split == "test" else [])]
     return all(one["recipe"].get(key) == other["recipe"].get(key) for key in keys)
 

@@ -202,7 +202,7 @@ class Task(Frozen):
     rows: Positive | None = None
     """Only this many training rows, drawn by the seed. Null: the recipe's."""
     dev_rows: Positive | None = None
-    """Only this many rows of dev, and of test, drawn by the seed. Null: the recipe's."""
+    """Only this many rows of dev, and of test, the same with every seed. Null: the recipe's."""
     max_length: Positive | None = None
     """Tokens at which inputs are cut. Null: the encoder's limit."""
     class_weights: Annotated[ClassWeights, BeforeValidator(as_class_weights)] = None
@@ -280,7 +280,7 @@ class Stage(Frozen):
     rows: Positive | None = None
     """At most this many training rows of each task, drawn by the seed. Null: all."""
     dev_rows: Positive | None = None
-    """At most this many rows of dev, and of test, of each task, drawn by the seed. Null: all."""
+    """At most this many rows of dev, and of test, of each task, the same with every seed. Null: all."""
     train_encoder: bool = True
     """Whether the encoder learns, or only the heads."""
     optimizer: Choice = Choice(name="adamw")

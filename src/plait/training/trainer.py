@@ -136,6 +136,12 @@ class Trainer:
         head = spec.views if spec.head else ()
         return tuple(dict.fromkeys([*head, *self.objectives[name].views]))
 
+    def lr_span(self, number: int) -> tuple[int, int]:
+        """The first and the number of the steps through which the learning rate goes: all, or those of one task."""
+        if self.recipe.schedule.name != "sequential":
+            return 0, self.steps
+        return next(turn for turn in reversed(self.plan.turns) if turn[0] <= number)
+
     def batches(self, planned: list[tuple[str, tuple[int, ...]]]) -> list[Batch]:
         """The batches of one planned step."""
         return [
@@ -146,7 +152,8 @@ class Trainer:
         """Train one step; the loss of each task."""
         recipe = self.recipe
         schedule = recipe.lr_schedule
-        set_lr(self.optimizer, LR_SCHEDULES[schedule.name](number, self.steps, **schedule.options))
+        first, steps = self.lr_span(number)
+        set_lr(self.optimizer, LR_SCHEDULES[schedule.name](number - first, steps, **schedule.options))
         self.model.train()
         if not recipe.train_encoder:
             self.model.encoder.eval()

@@ -4,14 +4,19 @@ import csv
 import json
 import statistics
 import sys
+from pathlib import Path
 
 import pytest
 
 from plait.cli.main import main
-from plait.experiments.cells import Cell, Experiment, read_answers, read_found, run_cell
+from plait.experiments.cells import Cell, Experiment, read_answers, read_found
+from plait.experiments.run_cell import run_cell
 from plait.experiments.suite import read_suite
+from plait.experiments.tune import locked
 from plait.model.watch import Silent
 from plait.training.loop import Stopped
+
+NO_DEV = [word for task in ("mood", "same", "near") for word in ("--set", f"tasks.{task}.dev=null")]
 
 
 @pytest.fixture
@@ -185,3 +190,118 @@ def test_models_go_if_they_are_not_wanted(make_suite, experiment, tmp_path):
     experiment(make_suite(), "--out", tmp_path / "out", "--seeds", "1", "--rows", "plain", "--no-models")
     assert not (tmp_path / "out/plain/seed-1/run/best").exists()
     experiment(make_suite(), "--out", tmp_path / "out", "--seeds", "1", "--rows", "plain", "--table")
+
+
+def test_models_stay_until_the_ensemble_of_them_is_done(make_suite, experiment, tmp_path):
+    rows = {"plain": {}, "em": {"ensemble": "plain", "runs": 2, "models": 2}}
+    folder, out = make_suite(rows=rows), tmp_path / "out"
+    experiment(folder, "--out", out, "--seeds", "1", "--rows", "em", "--no-models")
+    assert (out / "plain/seed-1/run/kept").is_dir() and not (out / "em/seed-1/run-2/kept").exists()
+    experiment(folder, "--out", out, "--seeds", "1", "--no-models")
+    assert not (out / "plain/seed-1/run/kept").exists() and not (out / "plain/seed-1/run/best").exists()
+    seconds = json.loads((out / "em/seed-1/cell.json").read_text())["seconds"]
+    assert seconds == json.loads((out / "em/seed-1/run-2/result.json").read_text())["seconds"]  # the first is plain's
+
+
+def test_an_ensemble_of_a_run_that_kept_no_models_is_refused_and_the_others_go_on(make_suite, experiment, tmp_path):
+    out = tmp_path / "out"
+    experiment(make_suite(), "--out", out, "--seeds", "1", "--rows", "plain")
+    folder = make_suite(rows={"em": {"ensemble": "plain"}, "plain": {}, "faster": {}})
+    _, told = experiment(folder, "--out", out, "--seeds", "1", code=1)
+    assert "em/seed-1: " in told and "kept no models; remove it" in told
+    assert (out / "faster/seed-1/cell.json").is_file()
+
+
+def test_an_ensemble_waits_for_the_process_that_trains_its_first_run(make_suite, tmp_path):
+    suite = read_suite(make_suite(rows={"plain": {}, "em": {"ensemble": "plain"}}))
+    both = Experiment(suite, tmp_path / "out")
+    (tmp_path / "out/plain/seed-1").mkdir(parents=True)
+    with locked(tmp_path / "out/plain/seed-1/.cell.lock"):
+        assert not run_cell(both, Cell("em", 1, None), Silent(), lambda: False)
+    assert not (tmp_path / "out/em/seed-1/run-2").exists()
+
+
+def test_a_finished_run_of_another_recipe_is_not_scored(make_suite, experiment, tmp_path):
+    folder, out = make_suite(), tmp_path / "out"
+    experiment(folder, "--out", out, "--rows", "plain", "--seeds", "1")
+    (out / "plain/seed-1/cell.json").unlink()
+    _, told = experiment(folder, "--out", out, "--rows", "plain", "--seeds", "1", "--set", "lr=1e-4", code=1)
+    assert "the recipe was changed: lr: 0.001 → 0.0001" in told
+    experiment(folder, "--out", out, "--rows", "plain", "--seeds", "1")
+    assert (out / "plain/seed-1/cell.json").is_file()
+
+
+def test_another_grid_is_another_cell(make_suite, experiment, tmp_path):
+    folder, out = make_suite(rows={"plain": {"grid": {"lr": [1e-3]}}}), tmp_path / "out"
+    experiment(folder, "--out", out, "--seeds", "1")
+    folder = make_suite(rows={"plain": {"grid": {"lr": [1e-4]}}})
+    _, told = experiment(folder, "--out", out, "--seeds", "1", code=2)
+    assert "was run by another recipe: grid.lr" in told
+
+
+def test_what_the_grid_chose_is_marked(make_suite, experiment, tmp_path):
+    rows = {"plain": {"grid": {"epochs": [1]}}}
+    experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1")
+    entries = json.loads((tmp_path / "out/table.json").read_text())["entries"]
+    assert all("epochs" in entry["differs"] for entry in entries if entry["row"] == "plain")
+
+
+def test_every_value_of_a_grid_is_read_before_the_first_cell(make_suite, experiment, tmp_path):
+    rows = {"plain": {"grid": {"tasks.mood.los": ["cross_entropy"], "lr": [1e-3, "fast"]}}}
+    _, told = experiment(make_suite(rows=rows), "--out", tmp_path / "out", code=2)
+    assert "unknown key 'los'" in told and "lr: " in told and not (tmp_path / "out").exists()
+
+
+def test_a_grid_without_dev_data_is_refused(make_suite, experiment, tmp_path):
+    folder = make_suite(rows={"plain": {"grid": {"lr": [1e-3]}}}, scores={"mood": "mood"}, means={})
+    _, told = experiment(folder, "--out", tmp_path / "out", *NO_DEV, code=2)
+    assert "the best of a grid is chosen on dev, and no task has any" in told
+
+
+def test_a_grid_in_which_nothing_is_finite_is_a_failed_cell(make_suite, experiment, tmp_path):
+    rows = {"plain": {"grid": {"lr": [1e30], "clip": [None]}}, "faster": {}}
+    said, _ = experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1")
+    assert "Failed: plain/seed-1" in said and "none of 1 trials came to a finite score" in said
+    assert (tmp_path / "out/faster/seed-1/cell.json").is_file()
+    assert not list((tmp_path / "out/plain").rglob("best"))
+    experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1")
+
+
+def test_a_search_is_scored(make_suite, experiment, tmp_path):
+    pytest.importorskip("optuna")
+    rows = {"plain": {"grid": {"lr": [1e-9, 1e-3, 1e-2]}, "search": {"trials": 2, "sampler": "random"}}}
+    experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1", "--no-models")
+    found = json.loads((tmp_path / "out/plain/seed-1/cell.json").read_text())
+    assert found["settings"] and found["scores"]
+    results = [json.loads(path.read_text()) for path in (tmp_path / "out/plain").rglob("result.json")]
+    assert found["seconds"] == pytest.approx(sum(result["seconds"] for result in results)) and len(results) == 2
+
+
+def test_folds_of_the_command_line_are_checked_like_those_of_the_suite(make_suite, experiment, tmp_path):
+    folder = make_suite(rows={"plain": {}, "em": {"ensemble": "plain"}})
+    assert "other folds" in experiment(folder, "--folds", "3", "--dry-run", code=2)[1]
+
+
+def test_folds_need_no_dev_data(make_suite, experiment, tmp_path):
+    folder = make_suite(folds=3, rows={"plain": {}}, scores={"mood": "mood"}, means={}, paper_rows={"mood": 24})
+    experiment(folder, "--out", tmp_path / "out", "--seeds", "7", *NO_DEV)
+    found = json.loads((tmp_path / "out/plain/seed-7/fold-1/cell.json").read_text())
+    assert found["rows"]["mood"] == 24
+
+
+def test_a_bundled_suite_is_found_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert read_suite(Path("best-of-bert")).title.startswith("The best of BERT worlds")
+
+
+def test_the_table_names_the_command_that_fills_what_is_empty(make_suite, experiment, tmp_path):
+    said, _ = experiment(make_suite(), "--out", tmp_path / "out", "--seeds", "1,2", "--rows", "plain", "--table")
+    assert "Cells that are empty: 2; they are filled by plait experiment" in said and "--seeds 1,2 --rows plain" in said
+
+
+def test_damaged_predictions_are_told(make_suite, experiment, tmp_path):
+    folder, out = make_suite(), tmp_path / "out"
+    experiment(folder, "--out", out, "--seeds", "1")
+    (out / "plain/seed-1/answers.npz").write_bytes(b"PK half a file")
+    _, told = experiment(folder, "--out", out, "--seeds", "1", "--table", code=2)
+    assert "answers.npz: is missing or damaged; remove cell.json beside it" in told

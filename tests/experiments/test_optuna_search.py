@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plait.errors import RunError, WorkError
+from plait.errors import NotFiniteError, RunError
 from plait.experiments.tune import Choice, Search, Trial, choose_settings, locked
 
 pytest.importorskip("optuna")
@@ -193,7 +193,7 @@ def test_failed_trials_are_passed_over_unless_all_fail(tmp_path):
     choice = choose_settings(grid, search, tmp_path / "some", lambda trial: [math.nan, 0.2, math.inf][trial.number])
     assert [trial.state for trial in choice.trials] == ["failed", "complete", "failed"]
     assert choice.number == 1
-    with pytest.raises(WorkError, match="none of 3 trials came to a finite score"):
+    with pytest.raises(NotFiniteError, match="none of 3 trials came to a finite score"):
         choose_settings(grid, search, tmp_path / "none", lambda trial: math.nan)
 
 

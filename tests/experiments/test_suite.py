@@ -63,3 +63,18 @@ def test_a_search_is_read_and_its_mistakes_told(make_suite):
 def test_a_folder_without_a_suite_is_refused(tmp_path):
     with pytest.raises(RecipeError, match=r"no suite.yaml there"):
         read_suite(tmp_path)
+
+
+def test_what_an_ensemble_cannot_have_is_refused(make_suite):
+    rows = {
+        "plain": {"grid": {"lr": [1e-3]}},
+        "faster": {},
+        "one": {"ensemble": "plain"},
+        "two": {"ensemble": "faster", "recipe": "plain.yaml"},
+    }
+    with pytest.raises(RecipeError) as error:
+        read_suite(make_suite(rows=rows, seeds=[1, 1]))
+    told = "\n".join(error.value.mistakes)
+    assert "seeds: a seed stands there twice" in told
+    assert "rows.one.ensemble: plain has a grid" in told
+    assert "rows.two.recipe: an ensemble is of another row's runs" in told

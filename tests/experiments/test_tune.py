@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from plait.errors import NotFiniteError, RequestError, RunError, WorkError
+from plait.errors import NotFiniteError, RequestError, RunError
 from plait.experiments.tune import Search, Trial, choose_settings, locked, points_of, run_trial
 from plait.model.watch import Silent
 from plait.recipe.tree import Tree, set_keys
@@ -102,7 +102,7 @@ def test_a_trial_without_a_finite_score_has_failed_and_the_others_go_on(tmp_path
 
 
 def test_where_all_trials_fail_it_is_said(tmp_path):
-    with pytest.raises(WorkError, match="none of 2 trials came to a finite score; try other values"):
+    with pytest.raises(NotFiniteError, match="none of 2 trials came to a finite score; try other values"):
         choose_settings({"lr": [1, 2]}, None, tmp_path, Measured([math.nan, math.nan]))
 
 

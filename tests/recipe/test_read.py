@@ -331,7 +331,7 @@ def test_a_file_that_is_not_a_recipe_says_what_is_wrong_with_it(folder, text, me
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "- encoder\n- tasks\n", "tiny\n"])
 def test_a_file_without_keys_says_so_in_plain_words(folder, text):
     (found,) = mistakes(folder, text)
-    assert found.startswith("recipe.yaml:1: expected keys such as encoder and tasks, found ")
+    assert found.startswith("recipe.yaml:1: expected keys and their values, found ")
     assert not INNER_WORDS.search(found)
 
 

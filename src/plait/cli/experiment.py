@@ -1,5 +1,6 @@
 """`plait experiment SUITE`"""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,13 +54,11 @@ def command(
     processes may share one --out. The table goes to table.md, table.csv, table.json and figure.svg there.
     """
     from plait.cli.display import watcher_for
-    from plait.errors import RequestError, did_you_mean
+    from plait.errors import RequestError, WorkError, did_you_mean
     from plait.experiments.cells import Experiment, cells_of, share_of
     from plait.experiments.suite import read_suite
 
-    read = read_suite(suite)
-    if folds:
-        read = read.model_copy(update={"folds": folds})
+    read = read_suite(suite, folds)
     chosen = [name.strip() for name in rows.split(",")] if rows else read.trained
     if unknown := [name for name in chosen if name not in read.trained]:
         raise RequestError(*(f"--rows: no row {name!r}; {did_you_mean(name, read.trained)}" for name in unknown))
@@ -73,9 +72,14 @@ def command(
     if dry_run:
         tell_cells(experiment, own, watcher, as_json)
         return
-    if not only_table:
-        run_cells(experiment, own, watcher)
-    show(experiment, numbers, chosen, as_json)
+    failed = [] if only_table else run_cells(experiment, own, watcher)
+    words = ["--data", "DIR"] if data else []
+    for name, given in (("--profile", profile), ("--seeds", seeds), ("--folds", folds), ("--rows", rows)):
+        words += [name, str(given)] if given else []
+    words += [word for assignment in assignments for word in ("--set", assignment)]
+    show(experiment, numbers, chosen, shlex.join(["plait", "experiment", str(suite), *words]), as_json)
+    if failed:
+        raise WorkError(*failed, "the other cells are done; mend these, and the same command does them")
 
 
 def seed_numbers(given: str) -> list[int]:
@@ -83,31 +87,30 @@ def seed_numbers(given: str) -> list[int]:
     from plait.errors import RequestError
 
     parts = [part.strip() for part in given.split(",")]
-    if not all(part.removeprefix("-").isdecimal() for part in parts) or len(set(parts)) < len(parts):
+    whole = all(part.removeprefix("-").isdecimal() for part in parts)
+    if not whole or len(set(map(int, parts))) < len(parts):
         raise RequestError(f"--seeds {given}: expected different whole numbers, such as 1,2,3")
     return [int(part) for part in parts]
 
 
 def check_recipes(experiment: "Experiment", cells: "Sequence[Cell]") -> None:
     """Read the recipe of every row before the first is trained; every mistake at once."""
-    from plait.errors import PlaitError, RecipeError
+    from plait.errors import RecipeError
+    from plait.experiments.run_cell import cell_mistakes
 
-    mistakes: list[str] = []
-    for cell in {cell.row: cell for cell in cells}.values():
-        try:
-            experiment.recipe(cell)
-        except PlaitError as error:
-            mistakes += error.mistakes
-    if mistakes:
+    rows = {cell.row: cell for cell in cells}.values()
+    if mistakes := [mistake for cell in rows for mistake in cell_mistakes(experiment, cell)]:
         raise RecipeError(*dict.fromkeys(mistakes))
 
 
-def run_cells(experiment: "Experiment", cells: "Sequence[Cell]", watcher: "Watcher") -> None:
-    """One cell after the other; a signal ends the program after a checkpoint."""
+def run_cells(experiment: "Experiment", cells: "Sequence[Cell]", watcher: "Watcher") -> list[str]:
+    """One cell after the other; what went wrong. A signal ends the program after a checkpoint."""
     from plait.cli.stopping import stop_on_signals
-    from plait.experiments.cells import run_cell
+    from plait.errors import PlaitError
+    from plait.experiments.run_cell import run_cell
     from plait.training.loop import Stopped
 
+    mistakes: list[str] = []
     left = [cell for cell in cells if not experiment.is_done(cell)]
     if len(left) < len(cells):
         watcher.note(f"{len(cells) - len(left):,} of {len(cells):,} cells are done already")
@@ -121,8 +124,12 @@ def run_cells(experiment: "Experiment", cells: "Sequence[Cell]", watcher: "Watch
                 watcher.end()
                 watcher.note(f"stopped in {cell.name}; the same command goes on")
                 sys.exit(stop.exit_code)
+            except PlaitError as error:
+                watcher.note(f"{cell.name}: {error}")
+                mistakes += [f"{cell.name}: {mistake}" for mistake in error.mistakes]
             finally:
                 watcher.end()
+    return mistakes
 
 
 def tell_cells(experiment: "Experiment", cells: "Sequence[Cell]", watcher: "Watcher", as_json: bool) -> None:
@@ -144,11 +151,12 @@ def tell_cells(experiment: "Experiment", cells: "Sequence[Cell]", watcher: "Watc
 
     out = console()
     print_table(out, ("cell", "time"), [(cell.name, state(cell)) for cell in cells])
-    open_ones = sum(not one for one in done.values())
-    out.print(f"{len(cells):,} cells, {open_ones:,} to run: about {duration(left)}", soft_wrap=True)
+    waiting = [cell for cell in cells if not done[cell]]
+    about = "at least" if any(seconds[cell.row] is None for cell in waiting) else "about"
+    out.print(f"{len(cells):,} cells, {len(waiting):,} to run: {about} {duration(left)}", soft_wrap=True)
 
 
-def show(experiment: "Experiment", seeds: Sequence[int], rows: Sequence[str], as_json: bool) -> None:
+def show(experiment: "Experiment", seeds: Sequence[int], rows: Sequence[str], line: str, as_json: bool) -> None:
     """The table on the screen and in its files."""
     from plait.cli.display import console, print_json, print_table
     from plait.experiments.compare import compare
@@ -156,7 +164,7 @@ def show(experiment: "Experiment", seeds: Sequence[int], rows: Sequence[str], as
     from plait.experiments.tables import gain_rows, score_rows, sentences
 
     table = compare(experiment, seeds, rows)
-    write_files(experiment, table)
+    write_files(experiment, table, line)
     if as_json:
         print_json({"kind": "result", "out": experiment.out, **table_as_json(table)})
         return
@@ -168,10 +176,12 @@ def show(experiment: "Experiment", seeds: Sequence[int], rows: Sequence[str], as
         print_table(out, names, gains)
     for sentence in sentences(table):
         out.print(sentence, soft_wrap=True)
+    if empty := sum(found.cells - found.done for found in table.lines):
+        out.print(f"Cells that are empty: {empty:,}; they are filled by {line}", soft_wrap=True)
     out.print(f"table.md, table.csv, table.json and figure.svg are in {experiment.out}", soft_wrap=True)
 
 
-def write_files(experiment: "Experiment", table: "Comparison") -> None:
+def write_files(experiment: "Experiment", table: "Comparison", line: str) -> None:
     """The table in every form, beside the runs."""
     import json
 
@@ -179,13 +189,9 @@ def write_files(experiment: "Experiment", table: "Comparison") -> None:
     from plait.experiments.tables import as_csv, as_json, as_markdown, marks_for_figure
     from plait.model.files import whole_file
 
-    words = ["plait experiment", str(experiment.suite.folder)]
-    words += [f"--profile {experiment.profile}"] if experiment.profile else []
-    words += [f"--set {assignment}" for assignment in experiment.assignments]
-    words += ["--data DIR"] if experiment.data else []
     experiment.out.mkdir(parents=True, exist_ok=True)
     for name, text in (
-        ("table.md", as_markdown(table, " ".join(words))),
+        ("table.md", as_markdown(table, line)),
         ("table.csv", as_csv(table)),
         ("table.json", json.dumps(as_json(table), indent=1, ensure_ascii=False) + "\n"),
         ("figure.svg", draw_figure(table.suite.title, marks_for_figure(table))),

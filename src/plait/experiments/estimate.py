@@ -17,9 +17,9 @@ def estimate_rows(experiment: Experiment, cells: Sequence[Cell], watcher: Watche
     """The seconds of one cell of each row; none where its encoder or data is not at hand."""
     found: dict[str, float | None] = {}
     for cell in {cell.row: cell for cell in cells}.values():
-        done = [result for other in cells if other.row == cell.row and (result := read_found(experiment, other))]
-        if done:
-            found[cell.row] = statistics.median(result.seconds for result in done)
+        results = [read_found(experiment, other) for other in cells if other.row == cell.row]
+        if done := [result.seconds for result in results if result and not result.failed]:
+            found[cell.row] = statistics.median(done)
             continue
         watcher.note(f"trying a few steps of {cell.row}")
         try:

@@ -49,10 +49,12 @@ STATES: Mapping[State, TrialState] = {
 NAMES = {state: name for name, state in STATES.items()}
 
 
-def try_some(grid: Grid, search: Search, folder: Path, measure: Measure, note: Note) -> list[Tried]:
+def try_some(
+    grid: Grid, search: Search, folder: Path, measure: Measure, note: Note, of: Mapping[str, Any]
+) -> list[Tried]:
     """As many trials as were asked for, with those of other processes; ends when the last of them has ended."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    shared = open_study(grid, search, folder)
+    shared = open_study(grid, search, folder, of)
     try:
         while True:
             with ExitStack() as held:
@@ -135,7 +137,7 @@ class Shared:
         ]
 
 
-def open_study(grid: Grid, search: Search, folder: Path) -> Shared:
+def open_study(grid: Grid, search: Search, folder: Path, of: Mapping[str, Any]) -> Shared:
     """The study of a folder, new or as it was begun."""
     place = folder / "search.sqlite"
     points = points_of(grid)
@@ -153,10 +155,9 @@ def open_study(grid: Grid, search: Search, folder: Path) -> Shared:
             pruner=PRUNERS[search.pruner],
             load_if_exists=True,
         )
-        settings = {"grid": grid, "sampler": search.sampler, "seed": search.seed}
-        check_same(folder, study.user_attrs or settings, settings)
-        for key, value in settings.items():
-            study.set_user_attr(key, value)
+        settings = {"grid": grid, "sampler": search.sampler, "seed": search.seed, "recipe": of}
+        check_same(folder, study.user_attrs.get("begun", settings), settings)
+        study.set_user_attr("begun", settings)
     return Shared(study, storage, folder, grid, count)
 
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from plait.errors import RecipeError, did_you_mean
 from plait.experiments.tune import Search
 from plait.recipe.options import explain
+from plait.recipe.read import BUNDLED
 from plait.recipe.tree import Tree, dotted, read_yaml
 
 __all__ = ["ONLY", "Row", "Suite", "read_suite"]
@@ -39,6 +40,13 @@ class Row(Frozen):
     shown: str | None = None  # why it has the paper's figures only
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
     search: Search | None = None  # which points of the grid are tried; None: all
+
+    @property
+    def runs_by(self) -> dict[str, Any]:
+        """What else than its recipe decides how it is run, if anything does."""
+        keys = {"ensemble", "runs", "models"} if self.ensemble else {"grid", "search"}
+        found: dict[str, Any] = self.model_dump(mode="json", include=keys)
+        return found if self.ensemble or self.grid else {}
 
 
 class Suite(Frozen):
@@ -77,24 +85,23 @@ class Suite(Frozen):
         return "test" if self.folds else "dev"
 
     @property
-    def counted(self) -> tuple[str, ...]:
-        """The splits whose rows are those of the paper's training data: with folds it is parted into all of them."""
-        return ("train", "dev", "test") if self.folds else ("train",)
-
-    @property
     def trained(self) -> list[str]:
         """The rows that are not only shown."""
         return [name for name, row in self.rows.items() if row.shown is None]
 
 
-def read_suite(folder: Path) -> Suite:
-    """The suite in a folder; raises one RecipeError with every mistake in it."""
+def read_suite(folder: Path, folds: int | None = None) -> Suite:
+    """The suite in a folder, or the bundled one of that name; raises one RecipeError with every mistake in it."""
+    if not folder.exists() and (BUNDLED / folder / FILE).is_file():
+        folder = BUNDLED / folder
     file = folder / FILE
     if not file.is_file():
-        raise RecipeError(f"{folder}: no {FILE} there; a suite is a folder of recipes with a {FILE}")
+        names = ", ".join(sorted(path.parent.name for path in BUNDLED.glob(f"*/{FILE}")))
+        raise RecipeError(f"{folder}: no {FILE} there; give a folder of recipes with one, or a bundled name: {names}")
     tree = read_yaml(file)
+    own = {"folder": folder, **({"folds": folds} if folds else {})}
     try:
-        suite = Suite.model_validate({**tree.values, "folder": folder})
+        suite = Suite.model_validate({**tree.values, **own})
     except ValidationError as error:
         raise RecipeError(*(shape_mistake(tree, dict(finding)) for finding in error.errors())) from None
     if mistakes := list(check_names(suite, tree)):
@@ -117,6 +124,8 @@ def shape_mistake(tree: Tree, finding: dict[str, Any]) -> str:
 def check_names(suite: Suite, tree: Tree) -> Iterator[str]:
     """Names of rows, columns and recipes that are not there."""
     columns = [*suite.scores, *suite.means]
+    if len(set(suite.seeds)) < len(suite.seeds):
+        yield f"{tree.where(('seeds',))}a seed stands there twice; its cells would be the same"
     if ONLY in suite.scores and len(suite.scores) > 1:
         yield f"{tree.where(('scores',))}{ONLY!r} stands for the one task of a row and cannot be beside other tasks"
     for task in suite.mean_of:
@@ -135,6 +144,10 @@ def check_names(suite: Suite, tree: Tree) -> Iterator[str]:
                 yield f"{tree.where((*path, 'paper', column))}no such column; {did_you_mean(column, columns)}"
         if row.ensemble and suite.folds:
             yield f"{tree.where((*path, 'ensemble'))}its runs have seeds of their own, and so other folds; drop one"
+        if row.ensemble and (given := row.model_fields_set & {"recipe", "grid", "search"}):
+            yield f"{tree.where((*path, min(given)))}an ensemble is of another row's runs and has none itself"
+        if row.ensemble in suite.rows and suite.rows[row.ensemble].grid:
+            yield f"{tree.where((*path, 'ensemble'))}{row.ensemble} has a grid; an ensemble is of a row with one recipe"
         if row.search and not row.grid:
             yield f"{tree.where((*path, 'search'))}there is no grid to search; give one"
         if row.shown is None and row.ensemble is None and not suite.recipe_of(name).is_file():

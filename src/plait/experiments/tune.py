@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from annotated_types import Gt
 from pydantic import ConfigDict
 
-from plait.errors import NotFiniteError, RequestError, RunError, WorkError
+from plait.errors import NotFiniteError, RequestError, RunError
 from plait.model.files import whole_file
 from plait.model.save import write_json
 from plait.model.watch import Watcher
@@ -24,7 +24,7 @@ from plait.recipe.words import quoted
 from plait.training.run import differences
 from plait.training.stage import Stopped
 
-__all__ = ["Choice", "EpochScores", "Search", "Trial", "Tried", "choose_settings", "points_of", "run_trial"]
+__all__ = ["Choice", "EpochScores", "Search", "Trial", "Tried", "choose_settings", "locked", "points_of", "run_trial"]
 
 Grid = Mapping[str, Sequence[Any]]
 Point = dict[str, Any]
@@ -100,20 +100,26 @@ Outcome = TypeVar("Outcome")
 
 
 def choose_settings(
-    grid: Grid, search: Search | None, folder: Path, measure: Measure, note: Note = lambda message: None
+    grid: Grid,
+    search: Search | None,
+    folder: Path,
+    measure: Measure,
+    note: Note = lambda message: None,
+    *,
+    of: Mapping[str, Any] | None = None,
 ) -> Choice:
     """The point of a grid with the highest score; what the folder remembers of earlier trials is not measured again.
 
     Without a search every point is tried in order. A trial has failed where `measure` meets or returns a number that is
     not finite; the others go on. Whatever else `measure` raises ends the choice, which goes on there when it is called
-    again.
+    again. `of` is the recipe below the grid: trials of another one are refused.
     """
     for key, values in grid.items():
         if not values or isinstance(values, str):
             raise RequestError(f"grid: {key}: expected a list of values, found {values!r}")
     folder.mkdir(parents=True, exist_ok=True)
     if search is None:
-        trials = try_all(grid, folder, measure, note)
+        trials = try_all(grid, folder, measure, note, of or {})
     else:
         try:
             import optuna  # noqa: F401  # an extra, and slow to import
@@ -121,10 +127,10 @@ def choose_settings(
             raise RequestError('a search needs the package optuna; pip install "plait[tune]"') from None
         from plait.experiments.optuna_search import try_some
 
-        trials = try_some(grid, search, folder, measure, note)
+        trials = try_some(grid, search, folder, measure, note, of or {})
     complete = [trial for trial in trials if trial.score is not None]
     if not complete:
-        raise WorkError(
+        raise NotFiniteError(
             f"{folder}: none of {len(trials)} trials came to a finite score; try other values, such as a lower lr"
         )
     best = max(complete, key=lambda trial: (trial.score, -trial.number))
@@ -139,25 +145,33 @@ def points_of(grid: Grid) -> list[Point]:
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
-def try_all(grid: Grid, folder: Path, measure: Measure, note: Note) -> list[Tried]:
+def try_all(grid: Grid, folder: Path, measure: Measure, note: Note, of: Mapping[str, Any]) -> list[Tried]:
     """Every point in order; trials.json remembers the finished ones."""
     place = folder / "trials.json"
     points = points_of(grid)
     with locked(folder / ".trials.lock", wait=False) as free:
         if not free:
             raise RunError(f"{folder}: another process is trying these settings")
-        begun: dict[str, Any] = {"grid": grid, "trials": []}
-        if place.is_file():
-            begun = json.loads(place.read_text(encoding="utf-8"))
-        check_same(folder, {"grid": begun["grid"]}, {"grid": grid})
-        trials = [Tried(**trial) for trial in begun["trials"]]
+        settings = {"grid": grid, "recipe": of}
+        begun, trials = read_trials(place) if place.is_file() else (settings, [])
+        check_same(folder, begun, settings)
         for number in range(len(trials), len(points)):
             tried = try_one(Trial(number, points[number]), measure)
             trials.append(tried)
             with whole_file(place) as aside:
-                write_json(aside, {"grid": grid, "trials": [asdict(trial) for trial in trials]})
+                write_json(aside, {**settings, "trials": [asdict(trial) for trial in trials]})
             note(tell_trial(tried, len(points)))
     return trials
+
+
+def read_trials(place: Path) -> tuple[dict[str, Any], list[Tried]]:
+    """What was to be tried when the first trial began, and the trials so far."""
+    try:
+        begun = json.loads(place.read_text(encoding="utf-8"))
+        trials = [Tried(**trial) for trial in begun.pop("trials")]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise RunError(f"{place}: is damaged; remove it, and its trials are scored again") from None
+    return begun, trials
 
 
 def try_one(trial: Trial, measure: Measure) -> Tried:
@@ -235,7 +249,7 @@ def run_trial(
 
 @dataclass(frozen=True)
 class EpochScores:
-    """Reports the first dev score of each epoch to a trial, and passes on all that a run tells."""
+    """Reports the dev scores of the last stage to a trial, and passes on all that a run tells."""
 
     trial: Trial
     inner: Watcher

@@ -206,7 +206,7 @@ def read_yaml(path: Path) -> Tree:
         raise RecipeError(f"{path}{f':{mark.line + 1}' if mark else ''}: {told(error)}") from None
     if not isinstance(document, CommentedMap):
         found = "a list" if isinstance(document, CommentedSeq) else shortened(document)
-        raise RecipeError(f"{path}:1: expected keys such as encoder and tasks, found {found}")
+        raise RecipeError(f"{path}:1: expected keys and their values, found {found}")
     origins: dict[KeyPath, Origin] = {(): Origin(path, 0, str(path))}
     note_lines(document, (), path, origins)
     return Tree(plain(document), origins)

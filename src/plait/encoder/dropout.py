@@ -1,4 +1,4 @@
-"""Dropout whose masks are drawn fast: torch's own draws on a CPU take ten times as long."""
+"""Dropout whose masks are drawn fast: torch's own draws on a CPU take eight to ten times as long."""
 
 import math
 

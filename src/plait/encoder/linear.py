@@ -1,4 +1,4 @@
-"""A linear layer whose products on a CPU are oneDNN's, which needs an eighth less time for them than torch's choice.
+"""A linear layer whose products on a CPU are oneDNN's, which is mostly faster than torch's choice (docs/benchmarks.md).
 
 N tokens, I inputs, O outputs.
 """

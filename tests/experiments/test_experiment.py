@@ -2,7 +2,9 @@
 
 import csv
 import json
+import re
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 
@@ -305,3 +307,16 @@ def test_damaged_predictions_are_told(make_suite, experiment, tmp_path):
     (out / "plain/seed-1/answers.npz").write_bytes(b"PK half a file")
     _, told = experiment(folder, "--out", out, "--seeds", "1", "--table", code=2)
     assert "answers.npz: is missing or damaged; remove cell.json beside it" in told
+
+
+@pytest.mark.slow
+def test_two_processes_share_the_trials_of_a_search(make_suite, tmp_path):
+    rows = {"plain": {"grid": {"lr": [1e-5, 1e-4, 1e-3, 3e-3, 1e-2]}, "search": {"trials": 4}}}
+    command = [Path(sys.executable).parent / "plait", "experiment", make_suite(rows=rows), "--out", tmp_path / "out"]
+    options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen([*command, "--seeds", "1", "--no-models"], **options) for _ in range(2)]
+    told = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    tried = [re.findall(r"^trial (\d) of 4", text, re.MULTILINE) for text in told]
+    assert sorted(tried[0] + tried[1]) == ["1", "2", "3", "4"] and all(tried)
+    assert json.loads((tmp_path / "out/plain/seed-1/cell.json").read_text())["scores"]

@@ -8,9 +8,9 @@ import numpy as np
 from plait.data.examples import Examples
 from plait.data.folds import components, k_folds, split_off
 from plait.data.labels import Kind, Labels
-from plait.data.splits import SPLITS, fewer_rows
+from plait.data.splits import fewer_rows
 from plait.errors import DataError
-from plait.recipe.schema import Task
+from plait.recipe.schema import SPLITS, Task
 
 __all__ = ["HeldOut", "hold_out", "strata"]
 

@@ -11,11 +11,9 @@ from plait.data.labels import YES, Kind, class_of, listed
 from plait.data.make import MAKES
 from plait.data.read import Rows, read_rows, row_mistakes
 from plait.errors import DataError
-from plait.recipe.schema import Task
+from plait.recipe.schema import SPLITS, Task
 
-__all__ = ["SPLITS", "divide", "fewer_rows", "read_splits"]
-
-SPLITS = ("train", "dev", "test")
+__all__ = ["divide", "fewer_rows", "read_splits"]
 
 
 def read_splits(task: Task, splits: Sequence[str] = SPLITS, fold: str | None = None) -> dict[str, Rows]:

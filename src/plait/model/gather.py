@@ -20,10 +20,10 @@ from plait.model.load import check_format, check_manifest, load_plait_model, man
 from plait.model.model import Model
 from plait.model.save import FORMAT, save_model, write_json
 from plait.model.tasks import TaskSpec, spec_from_json, spec_to_json
+from plait.recipe.schema import SPLITS
 
 __all__ = ["find_member", "make_ensemble", "make_soup"]
 
-SPLITS = ("train", "dev", "test")
 # What the mean of two encoders' weights relies on, by the words of a message.
 SIZES = {field.name: field.name.replace("_", " ") for field in fields(EncoderConfig)} | {"hidden": "hidden width"}
 NOT_WEIGHTS = ("dropout", "attention_dropout", "limit", "pooling", "normalise", "raw")

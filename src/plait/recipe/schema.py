@@ -33,7 +33,9 @@ from plait.recipe.forms import (
 )
 from plait.recipe.tree import KeyPath, dotted, path_as_written
 
-__all__ = ["Choice", "Label", "LossChoice", "Recipe", "Source", "Stage", "Task", "WholeRun"]
+__all__ = ["SPLITS", "Choice", "Label", "LossChoice", "Recipe", "Source", "Stage", "Task", "WholeRun"]
+
+SPLITS = ("train", "dev", "test")
 
 
 class Frozen(BaseModel):

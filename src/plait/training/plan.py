@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from plait.data.batch import tokenize_views
-from plait.data.splits import SPLITS
 from plait.data.tokenize import TokenTable
+from plait.recipe.schema import SPLITS
 from plait.schedules import Plan
 from plait.training.baselines import FROZEN_TIMES
 from plait.training.settle import SettledRun

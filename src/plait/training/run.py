@@ -14,12 +14,12 @@ import torch
 
 import plait
 from plait.data.frames import is_table, write_table
-from plait.data.splits import SPLITS
 from plait.errors import DataError, RunError
 from plait.model.about import portable
 from plait.model.files import whole_file
 from plait.model.save import write_json
 from plait.recipe.read import write_recipe
+from plait.recipe.schema import SPLITS
 from plait.training.settle import Prints, SettledRun
 
 __all__ = ["Run", "differences"]

@@ -10,14 +10,13 @@ from torch import nn
 
 from plait.data.overlap import Overlaps, count_overlaps
 from plait.data.read import BadRow, shown_names
-from plait.data.splits import SPLITS
 from plait.encoder.config import read_config
 from plait.encoder.find import find_checkpoint
 from plait.errors import DataError, EncoderError, ModelError, PlaitError, RecipeError, RequestError
 from plait.model.files import sha256_of
 from plait.model.load import encoder_prints, pick_device
 from plait.model.tasks import TaskSpec
-from plait.recipe.schema import Recipe
+from plait.recipe.schema import SPLITS, Recipe
 from plait.recipe.stages import told_once
 from plait.training.checks import check_combine, check_lengths
 from plait.training.grow import Kept, Start, find_start, keep_settings

@@ -7,7 +7,7 @@ from plait.evaluation.metrics import METRICS
 from plait.gradients.combine import COMBINERS, find_combiner
 from plait.heads import HEADS, SHARED_LAYERS
 from plait.losses import LOSSES, SHORTHANDS
-from plait.recipe.read import Tables
+from plait.recipe.checks import Tables
 from plait.schedules import LR_SCHEDULES, SCHEDULES
 from plait.training.optimizer import OPTIMIZERS
 

@@ -13,7 +13,8 @@ from plait.data.profile import profile_file
 from plait.errors import DataError, RequestError
 from plait.recipe.read import read_recipe
 from plait.recipe.schema import Source
-from plait.training.draft import data_files, draft_recipe, quoted, write_draft
+from plait.training.draft import data_files, draft_recipe
+from plait.training.draft_text import quoted, write_draft
 from plait.training.settle import settle
 from plait.training.tables import TABLES
 from tiny import sentences, write_csv

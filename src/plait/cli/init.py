@@ -25,7 +25,8 @@ def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_js
 
     from plait.cli.display import console, print_json, print_table
     from plait.errors import RequestError
-    from plait.training.draft import data_files, draft_recipe, inferred, write_draft
+    from plait.training.draft import data_files, draft_recipe, inferred
+    from plait.training.draft_text import write_draft
 
     if out.is_dir():
         raise RequestError(f"--out {out}: is a folder; give the name of a file")

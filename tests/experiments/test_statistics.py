@@ -8,9 +8,11 @@ from scipy import special, stats
 
 from plait.experiments.statistics import (
     beta_share,
-    bootstrap_test,
+    corrected_interval,
     corrected_t_test,
     holm,
+    judge,
+    seeds_and_rows_test,
     student_p,
     student_quantile,
 )
@@ -92,7 +94,19 @@ def test_the_interval_of_folds_excludes_zero_just_where_p_is_below_its_share():
 
 def test_differences_that_do_not_vary():
     assert corrected_t_test([0.0, 0.0, 0.0], 1 / 4).p == 1
-    assert corrected_t_test([0.1, 0.1, 0.1], 1 / 4).p == 0
+    for equal in ([0.005, 0.005], [0.8 - 0.795, 0.9 - 0.895]):  # the latter but for a rounding
+        found = corrected_t_test(equal, 1 / 4)
+        assert found.mean == pytest.approx(0.005, abs=1e-12)  # float64
+        assert (found.low, found.high, found.p) == (None, None, None)
+    assert corrected_t_test([0.0, 1e-17], 1 / 4).p == 1
+
+
+def test_the_interval_of_a_mean_is_that_of_the_test():
+    values = np.random.default_rng(0).normal(0.5, 1, 10).tolist()
+    found = corrected_t_test(values, 1 / 4)
+    assert corrected_interval(values, 1 / 4) == (found.low, found.high)
+    assert corrected_interval([0.5], 1 / 4) is None
+    assert corrected_interval([0.5, 0.5], 1 / 4) is None
 
 
 def test_one_difference_cannot_be_tested():
@@ -109,62 +123,96 @@ def seeds_of(values_SN: np.ndarray):
 
 
 def test_equal_models_do_not_differ():
-    found = bootstrap_test(seeds_of(np.zeros((3, 20))))
+    found = seeds_and_rows_test(seeds_of(np.zeros((3, 20))))
     assert (found.mean, found.low, found.high, found.p) == (0, 0, 0, 1)
 
 
-def test_a_clear_difference_has_the_smallest_p():
+def test_a_clear_difference_is_found():
     values_SN = np.random.default_rng(0).normal(1, 1, (4, 100))
-    found = bootstrap_test(seeds_of(values_SN))
+    found = seeds_and_rows_test(seeds_of(values_SN))
     assert found.mean == pytest.approx(values_SN.mean(), abs=1e-12)  # float64
-    assert found.p == 1 / 2000
+    assert found.p < 0.01
     assert 0.5 < found.low < found.mean < found.high < 1.5
+
+
+def test_the_two_parts_by_hand():
+    # rows: 0.3 · 1.96, seeds: 0.4 · 12.706 (one degree of freedom)
+    half = math.hypot(0.3 * stats.norm.ppf(0.975), 0.4 * stats.t.ppf(0.975, 1))
+    found = judge(1.0, 0.3, 0.4, 2)
+    assert (found.low, found.high) == pytest.approx((1 - half, 1 + half), rel=1e-10)  # float64
+    assert judge(half, 0.3, 0.4, 2).p == pytest.approx(0.05, rel=1e-9)  # the interval touches 0
+
+
+def test_one_seed_is_tested_by_its_rows_alone_and_equal_rows_by_seeds_alone():
+    assert judge(0.5, 0.2, 0.0, 1).p == pytest.approx(2 * stats.norm.sf(2.5), rel=1e-10)  # float64
+    values_S = np.array([0.1, 0.2, 0.4])
+    found = seeds_and_rows_test(seeds_of(np.tile(values_S[:, None], 20)))
+    assert found.p == pytest.approx(stats.ttest_1samp(values_S, 0).pvalue, rel=1e-9)  # float64
+
+
+def test_rows_and_seeds_that_never_differ_have_no_test():
+    found = seeds_and_rows_test(seeds_of(np.ones((2, 20))))
+    assert (found.mean, found.low, found.high, found.p) == (1, None, None, None)
+
+
+def test_the_interval_excludes_zero_just_where_p_is_below_its_share():
+    generator = np.random.default_rng(0)
+    for seeds in (2, 3, 5):
+        for _ in range(30):
+            found = judge(generator.normal(0, 3), *generator.random(2), seeds)
+            assert (found.p < 0.05) == (not found.low <= 0 <= found.high)
+
+
+def found_in_draws(seed_deviation: float, difference: float) -> float:
+    """How often two seeds show a difference, in standard errors of the rows that both were scored on."""
+    generator = np.random.default_rng(0)
+    draws_DS = difference + generator.normal(0, 1, (400, 1)) + generator.normal(0, seed_deviation, (400, 2))
+    tests = [judge(float(d_S.mean()), 1.0, float(d_S.std(ddof=1) / math.sqrt(2)), 2) for d_S in draws_DS]
+    return float(np.mean([found.p < 0.05 for found in tests]))
+
+
+@pytest.mark.parametrize("seed_deviation", [0, 1, 2, 4])
+def test_two_seeds_are_not_too_sure_however_much_they_vary(seed_deviation):
+    assert found_in_draws(seed_deviation, 0) <= 0.07  # 0.05, deviation 0.011
+
+
+def test_two_seeds_that_agree_find_a_difference_of_four_errors():
+    assert found_in_draws(0, 4) > 0.9
 
 
 def test_turning_the_models_round_turns_the_test_round():
     values_SN = np.random.default_rng(0).normal(0.1, 1, (4, 60))
-    found, turned = bootstrap_test(seeds_of(values_SN)), bootstrap_test(seeds_of(-values_SN))
+    found, turned = seeds_and_rows_test(seeds_of(values_SN)), seeds_and_rows_test(seeds_of(-values_SN))
     assert turned.p == found.p
     assert (turned.mean, turned.low, turned.high) == pytest.approx((-found.mean, -found.high, -found.low), abs=1e-12)
 
 
-def test_without_a_difference_every_p_is_as_likely():
-    p_values = []
-    for seed in range(40):
-        generator = np.random.default_rng(seed)
-        values_SN = generator.normal(0, 0.1, (6, 1)) + generator.normal(0, 1, (1, 80)) + generator.normal(0, 1, (6, 80))
-        p_values.append(bootstrap_test(seeds_of(values_SN), seed=seed).p)
-    assert 0.35 < np.mean(p_values) < 0.65  # 0.5, deviation 0.046
-    assert np.mean(np.array(p_values) < 0.1) < 0.25  # 0.1, deviation 0.047
-    assert np.mean(np.array(p_values) > 0.5) > 0.3  # 0.5, deviation 0.079
-
-
 def test_luck_of_shared_rows_does_not_shrink_with_more_seeds():
     rows_N = np.random.default_rng(0).normal(0, 1, 100)  # all seeds err on the same rows
-    shared = bootstrap_test(seeds_of(np.tile(rows_N, (9, 1))))
-    apart = bootstrap_test(seeds_of(np.tile(rows_N, (9, 1))), same_rows=False)
+    shared = seeds_and_rows_test(seeds_of(np.tile(rows_N, (9, 1))))
+    apart = seeds_and_rows_test(seeds_of(np.tile(rows_N, (9, 1))), same_rows=False)
     assert (shared.high - shared.low) / (apart.high - apart.low) == pytest.approx(3, rel=0.15)  # 5 % an end
 
 
 def test_seeds_that_disagree_widen_the_interval():
     values_SN = np.random.default_rng(0).normal(0, 1, (4, 100))
     scattered_SN = values_SN + np.array([[-1.0], [-0.5], [0.5], [1.0]])
-    calm, scattered = bootstrap_test(seeds_of(values_SN)), bootstrap_test(seeds_of(scattered_SN))
+    calm, scattered = seeds_and_rows_test(seeds_of(values_SN)), seeds_and_rows_test(seeds_of(scattered_SN))
     assert scattered.high - scattered.low > 2 * (calm.high - calm.low)
 
 
 def test_the_same_rows_are_equally_many():
     with pytest.raises(ValueError, match=r"equally many, got \[3, 4\]"):
-        bootstrap_test([(lambda rows: 0.0, 3), (lambda rows: 0.0, 4)])
-    assert bootstrap_test([(lambda rows: 0.0, 3), (lambda rows: 0.0, 4)], same_rows=False).p == 1
+        seeds_and_rows_test([(lambda rows: 0.0, 3), (lambda rows: 0.0, 4)])
+    assert seeds_and_rows_test([(lambda rows: 0.0, 3), (lambda rows: 0.0, 4)], same_rows=False).p == 1
 
 
 def test_a_score_that_never_exists_has_no_test():
-    found = bootstrap_test([(lambda rows: float("nan"), 4)])
+    found = seeds_and_rows_test([(lambda rows: float("nan"), 4)])
     assert (found.low, found.high, found.p) == (None, None, None)
 
 
 def test_the_test_is_the_same_for_the_same_seed_only():
     differences = seeds_of(np.random.default_rng(0).normal(0.1, 1, (3, 30)))
-    assert bootstrap_test(differences, seed=3) == bootstrap_test(differences, seed=3)
-    assert bootstrap_test(differences, seed=3) != bootstrap_test(differences, seed=4)
+    assert seeds_and_rows_test(differences, seed=3) == seeds_and_rows_test(differences, seed=3)
+    assert seeds_and_rows_test(differences, seed=3) != seeds_and_rows_test(differences, seed=4)

@@ -1,23 +1,27 @@
 """What the cells of a suite come to: the mean and deviation of each row, beside the paper's and the baseline's."""
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cache, partial
+from typing import Any, Literal
 
 import numpy as np
 
 from plait.evaluation.metrics import METRICS
+from plait.evaluation.significance import Interval
 from plait.experiments.cells import Answers, Cell, Experiment, Found, cells_of, read_answers, read_found
-from plait.experiments.statistics import Difference, bootstrap_test, corrected_t_test, holm
+from plait.experiments.statistics import Difference, corrected_interval, corrected_t_test, holm, seeds_and_rows_test
 from plait.experiments.suite import ONLY, Suite
+from plait.model.about import recipe_tasks
 from plait.model.decode import Decoded
 from plait.recipe.schema import Recipe
 
-__all__ = ["Comparison", "Entry", "Line", "compare"]
+__all__ = ["Comparison", "Departure", "Entry", "Line", "compare"]
 
 CORRELATIONS = ("pearson", "spearman")
-Mark = Literal["encoder", "rows", "epochs"]
+Departure = Literal["encoder", "rows", "epochs"]
+ReadAnswers = Callable[[Cell], Mapping[str, Answers]]
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,10 @@ class Entry:
 
     values: tuple[float, ...] = ()  # of the cells that are done
     paper: float | None = None
-    marks: tuple[Mark, ...] = ()  # what differs from the paper's
+    departures: tuple[Departure, ...] = ()  # what differs from the paper's
+    test_to_train: float = 0.0  # with folds, the test rows of one by its training rows
     gain: Difference | None = None  # over the opponent, its p corrected for many rows
+    alike: bool = True  # whether the opponent was scored on the same rows; if not, the gain is not tested
 
     @property
     def mean(self) -> float | None:
@@ -38,6 +44,11 @@ class Entry:
     def deviation(self) -> float | None:
         """The standard deviation of the cells."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """95 % about the mean, by the differences between cells."""
+        return corrected_interval(self.values, self.test_to_train)
 
     @property
     def from_paper(self) -> float | None:
@@ -70,31 +81,35 @@ class Comparison:
 
 
 def compare(experiment: Experiment, seeds: Sequence[int], rows: Sequence[str]) -> Comparison:
-    """The table of what is done so far."""
+    """The table of what is done so far; p is corrected for all rows with results, shown or not."""
     suite = experiment.suite
     cells = {row: cells_of(suite, seeds, [row]) for row in suite.trained}
-    found = {row: {cell: result for cell in cells[row] if (result := read_found(experiment, cell))} for row in cells}
-    lines = []
-    for row, about in suite.rows.items():
-        if row not in rows and about.shown is None:
-            continue
-        done = found.get(row, {})
-        good = {cell: result for cell, result in done.items() if result.failed is None}
-        marks = marks_of(experiment, row, list(good.values()))
-        entries = {
-            column: Entry(
-                tuple(value for result in good.values() if (value := value_of(suite, column, result)) is not None),
-                about.paper.get(column),
-                marks.get(column, ()),
-            )
-            for column in (*suite.scores, *suite.means)
-        }
-        failed = tuple(f"{cell.name}: {result.failed}" for cell, result in done.items() if result.failed)
-        seconds = sum(result.seconds for result in done.values())
-        counts = (len(done), len(cells.get(row, ())))
-        lines.append(Line(row, entries, suite.opponent_of(row), *counts, failed, seconds, about.shown))
+    found = {row: read_cells(experiment, cells[row]) for row in cells}
+    lines = [line_of(experiment, row, len(cells.get(row, ())), found.get(row, {})) for row in suite.rows]
     headings = {**suite.scores, **{mean: mean_heading(mean, how) for mean, how in suite.means.items()}}
-    return Comparison(suite, tuple(seeds), headings, tuple(with_gains(experiment, lines, found)))
+    shown = tuple(line for line in with_gains(experiment, lines, found) if line.name in rows or line.shown is not None)
+    return Comparison(suite, tuple(seeds), headings, shown)
+
+
+def read_cells(experiment: Experiment, cells: Sequence[Cell]) -> dict[Cell, Found]:
+    """What came of the cells that are done; refuses any that was run by another recipe."""
+    found = {cell: read_found(experiment, cell) for cell in cells if experiment.is_done(cell)}
+    return {cell: result for cell, result in found.items() if result is not None}
+
+
+def line_of(experiment: Experiment, row: str, cells: int, done: Mapping[Cell, Found]) -> Line:
+    """One row, before it is tested."""
+    suite, about = experiment.suite, experiment.suite.rows[row]
+    good = [result for result in done.values() if result.failed is None]
+    departures = departures_of(experiment, row, good)
+    entries = {}
+    for column in (*suite.scores, *suite.means):
+        values = [value for result in good if (value := value_of(suite, column, result)) is not None]
+        ratio = max((fold_ratio(suite, column, result) for result in good), default=0.0)
+        entries[column] = Entry(tuple(values), about.paper.get(column), departures, ratio)
+    failed = tuple(f"{cell.name}: {result.failed}" for cell, result in done.items() if result.failed)
+    seconds = sum(result.seconds for result in done.values())
+    return Line(row, entries, suite.opponent_of(row), len(done), cells, failed, seconds, about.shown)
 
 
 def mean_heading(name: str, how: str) -> str:
@@ -109,11 +124,16 @@ def task_of(column: str, tasks: Sequence[str]) -> str | None:
     return column if column in tasks else None
 
 
+def tasks_scored(suite: Suite, column: str, found: Found) -> list[str]:
+    """The tasks of a column that a cell has scores of."""
+    tasks = (task_of(name, list(found.scores)) for name in suite.tasks_of(column))
+    return [task for task in tasks if task is not None]
+
+
 def value_of(suite: Suite, column: str, found: Found) -> float | None:
     """A cell's figure for a column; none where the row has no such task, or for a mean not all of them."""
-    tasks = [task_of(name, list(found.scores)) for name in suite.tasks_of(column)]
-    there = [task for task in tasks if task is not None]
-    if len(there) < len(tasks):
+    there = tasks_scored(suite, column, found)
+    if len(there) < len(suite.tasks_of(column)):
         return None
     how = suite.means.get(column, "plain")
     return statistics.fmean(entering(found.metrics[task], found.scores[task], how) for task in there)
@@ -124,24 +144,39 @@ def entering(metric: str, value: float, how: str) -> float:
     return (value + 1) / 2 if how == "shifted" and metric in CORRELATIONS else value
 
 
-def marks_of(experiment: Experiment, row: str, found: Sequence[Found]) -> dict[str, tuple[Mark, ...]]:
-    """What differs between a row's cells and the paper's, by column."""
-    suite = experiment.suite
+def fold_ratio(suite: Suite, column: str, found: Found) -> float:
+    """With folds, the rows that a fold is scored on by those that it is trained on; of several tasks the largest.
+
+    A share in `dev` is split off the other folds and is not trained on.
+    """
+    if not suite.folds:
+        return 0.0
+    devs = [recipe_tasks(found.recipe)[task]["dev"] for task in tasks_scored(suite, column, found)]
+    shares = [dev for dev in devs if isinstance(dev, float)]
+    return 1 / ((suite.folds - 1) * (1 - max(shares, default=0.0)))
+
+
+def departures_of(experiment: Experiment, row: str, found: Sequence[Found]) -> tuple[Departure, ...]:
+    """What differs between a row's cells and the paper's; fewer rows of one task change the scores of all."""
     if not found:
-        return {}
+        return ()
     paper = paper_recipe(experiment, row)
-    encoder = any(result.encoder != paper.encoder for result in found)
-    epochs = any(result.epochs != [stage.epochs for stage in paper.stage_recipes()] for result in found)
+    learning = {task for stage in paper.stage_recipes() for task in stage.learning}
+    sizes = paper_sizes(experiment.suite, row, learning)
+    differs: dict[Departure, bool] = {
+        "encoder": any(result.encoder != paper.encoder for result in found),
+        "rows": any(result.rows.get(task, size) != size for result in found for task, size in sizes.items()),
+        "epochs": any(result.epochs != [stage.epochs for stage in paper.stage_recipes()] for result in found),
+    }
+    return tuple(departure for departure, true in differs.items() if true)
+
+
+def paper_sizes(suite: Suite, row: str, tasks: Iterable[str]) -> dict[str, int]:
+    """The paper's training rows of those tasks of which they are known."""
     own = suite.rows[row].paper_rows
     sizes = suite.paper_rows if own is None else own
-    marks: dict[str, tuple[Mark, ...]] = {}
-    for column in (*suite.scores, *suite.means):
-        names = suite.tasks_of(column)
-        tasks = {task for result in found for name in names if (task := task_of(name, list(result.rows)))}
-        rows = any(result.rows[task] != sizes.get(task, sizes.get(ONLY)) for result in found for task in tasks)
-        differs: dict[Mark, bool] = {"encoder": encoder, "rows": rows, "epochs": epochs}
-        marks[column] = tuple(mark for mark, true in differs.items() if true)
-    return marks
+    known = {task: sizes.get(task, sizes.get(ONLY)) for task in tasks}
+    return {task: size for task, size in known.items() if size is not None}
 
 
 def paper_recipe(experiment: Experiment, row: str) -> Recipe:
@@ -155,68 +190,97 @@ def with_gains(
 ) -> Iterator[Line]:
     """The lines with what each gains over its opponent; p is corrected within a column."""
     suite = experiment.suite
-    answers = {
-        cell: read_answers(experiment, cell)
-        for results in found.values()
-        for cell, result in results.items()
-        if result.failed is None
-    }
-    gains: dict[str, list[Difference | None]] = {}
+    read: ReadAnswers = cache(partial(read_answers, experiment))
+    columns: dict[str, list[Entry]] = {}
     for column in (*suite.scores, *suite.means):
-        tested = [
-            gain_of(suite, column, found.get(line.name, {}), found.get(line.opponent or "", {}), answers)
-            for line in lines
+        entries = []
+        for line in lines:
+            pairs = pairs_of(suite, column, line, found)
+            entries.append(with_gain(suite, column, line.entries[column], pairs, read))
+        corrected = holm([entry.gain.p if entry.gain else None for entry in entries])
+        columns[column] = [
+            replace(entry, gain=entry.gain and replace(entry.gain, p=p))
+            for entry, p in zip(entries, corrected, strict=True)
         ]
-        corrected = holm([gain.p if gain else None for gain in tested])
-        gains[column] = [gain and replace(gain, p=p) for gain, p in zip(tested, corrected, strict=True)]
     for number, line in enumerate(lines):
-        entries = {column: replace(entry, gain=gains[column][number]) for column, entry in line.entries.items()}
-        yield replace(line, entries=entries)
+        yield replace(line, entries={column: entries[number] for column, entries in columns.items()})
 
 
-def gain_of(
-    suite: Suite,
-    column: str,
-    mine: Mapping[Cell, Found],
-    theirs: Mapping[Cell, Found],
-    answers: Mapping[Cell, Mapping[str, Answers]],
-) -> Difference | None:
-    """How much better a row is than another in a column, over the cells that both have done."""
-    others = {(cell.seed, cell.fold): (cell, result) for cell, result in theirs.items()}
-    pairs = [
-        ((cell, result), others[cell.seed, cell.fold])
-        for cell, result in mine.items()
-        if (cell.seed, cell.fold) in others
-    ]
-    values = [(value_of(suite, column, one[1]), value_of(suite, column, two[1])) for one, two in pairs]
-    whole = [(pair, a - b) for pair, (a, b) in zip(pairs, values, strict=True) if a is not None and b is not None]
-    if not whole:
-        return None
+@dataclass(frozen=True)
+class Pair:
+    """A cell of a row and that of its opponent with the same seed and fold."""
+
+    cells: tuple[Cell, Cell]
+    results: tuple[Found, Found]
+    difference: float
+
+
+def pairs_of(suite: Suite, column: str, line: Line, found: Mapping[str, Mapping[Cell, Found]]) -> list[Pair]:
+    """The cells that a row and its opponent have both done and that have a figure for a column."""
+    theirs = found.get(line.opponent or "", {})
+    pairs = []
+    for cell, result in found.get(line.name, {}).items():
+        other = replace(cell, row=line.opponent or "")
+        if other not in theirs:
+            continue
+        ours, others = value_of(suite, column, result), value_of(suite, column, theirs[other])
+        if ours is not None and others is not None:
+            pairs.append(Pair((cell, other), (result, theirs[other]), ours - others))
+    return pairs
+
+
+def with_gain(suite: Suite, column: str, entry: Entry, pairs: Sequence[Pair], read: ReadAnswers) -> Entry:
+    """An entry with its gain over the opponent, tested where both were scored on the same rows."""
+    if not pairs:
+        return entry
+    if not all(scored_alike(suite, column, pair, read) for pair in pairs):
+        mean = statistics.fmean(pair.difference for pair in pairs)
+        return replace(entry, gain=Difference(mean, None, None, None), alike=False)
     if suite.folds:
-        return corrected_t_test([difference for _, difference in whole], 1 / (suite.folds - 1))
+        ratio = max(fold_ratio(suite, column, found) for pair in pairs for found in pair.results)
+        return replace(entry, gain=corrected_t_test([pair.difference for pair in pairs], ratio))
     how = suite.means.get(column, "plain")
-    tests = []
-    labels = []
-    for ((cell, result), (other, _)), _ in whole:
-        tasks = [task for name in suite.tasks_of(column) if (task := task_of(name, list(result.scores)))]
-        sides = [
-            (
-                METRICS[result.kinds[task]][result.metrics[task]],
-                result.metrics[task],
-                answers[cell][task],
-                answers[other][task],
-            )
-            for task in tasks
-        ]
-        labels.append([side[2].labels for side in sides])
-        tests.append(row_difference(sides, how))
-    same = all(
-        len(a) == len(b) and bool(np.array_equal(a, b)) for one in labels for a, b in zip(one, labels[0], strict=True)
-    )
-    return bootstrap_test(tests, same_rows=same)
+    sides = [sides_of(suite, column, pair, read) for pair in pairs]
+    labels = [[mine.labels for _, _, mine, _ in of_seed] for of_seed in sides]
+    same = all(same_labels(of_seed, labels[0]) for of_seed in labels)
+    return replace(entry, gain=seeds_and_rows_test([row_difference(one, how) for one in sides], same_rows=same))
+
+
+def scored_alike(suite: Suite, column: str, pair: Pair, read: ReadAnswers) -> bool:
+    """Whether two cells were scored on the same rows of the same tasks, by the same metrics.
+
+    Folds with one seed are the same where they part as many rows of the same files; otherwise the labels tell.
+    """
+    one, other = pair.results
+    tasks = tasks_scored(suite, column, one)
+    if tasks != tasks_scored(suite, column, other) or any(one.metrics[task] != other.metrics[task] for task in tasks):
+        return False
+    if suite.folds:
+        return all(parted_rows(one, task) == parted_rows(other, task) for task in tasks)
+    mine, theirs = map(read, pair.cells)
+    return same_labels([mine[task].labels for task in tasks], [theirs[task].labels for task in tasks])
+
+
+def parted_rows(found: Found, task: str) -> tuple[Any, int | None]:
+    """The files that the folds of a task are made of, and how many of their rows."""
+    return recipe_tasks(found.recipe)[task]["train"], found.rows.get(task)
+
+
+def same_labels(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
+    """Whether the labels of some tasks are those of others, row by row."""
+    return all(np.array_equal(mine_n, theirs_n) for mine_n, theirs_n in zip(one, other, strict=True))
 
 
 Side = tuple[Callable[[np.ndarray, Decoded], float], str, Answers, Answers]
+
+
+def sides_of(suite: Suite, column: str, pair: Pair, read: ReadAnswers) -> list[Side]:
+    """For each task of a column its metric, the metric's name, and the answers of both cells."""
+    (mine, theirs), (result, _) = map(read, pair.cells), pair.results
+    return [
+        (METRICS[result.kinds[task]][result.metrics[task]], result.metrics[task], mine[task], theirs[task])
+        for task in tasks_scored(suite, column, result)
+    ]
 
 
 def row_difference(sides: Sequence[Side], how: str) -> tuple[Callable[[np.ndarray], float], int]:

@@ -5,9 +5,6 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
-
-from plait.model.files import whole_file
 
 __all__ = ["Mark", "draw_figure"]
 
@@ -20,7 +17,7 @@ HEADING = 30  # height of a panel's heading
 AXIS = 30  # height of the numbers below a panel
 NAME = 280  # width that a row's name may take
 TEXT, SMALL, LARGE = 13, 11, 17  # sizes of type
-LEGEND = ("paper", "measured: mean and interval")
+LEGEND = ("paper", "measured: mean and 95 % interval over cells")
 SIZES = f"""
 .figure text {{ font-size: {TEXT}px }}
 .figure .large {{ font-size: {LARGE}px }}
@@ -96,8 +93,8 @@ class Axis:
         return [(self.place(number), f"{number:.{digits}f}") for number in numbers]
 
 
-def draw_figure(title: str, marks: Sequence[Mark], path: Path | None = None) -> str:
-    """The SVG of a table, written to `path` where there is one; rows and columns stand in the order of the marks."""
+def draw_figure(title: str, marks: Sequence[Mark]) -> str:
+    """The SVG of a table; rows and columns stand in the order of the marks."""
     rows = list(dict.fromkeys(mark.row for mark in marks))
     columns = list(dict.fromkeys(mark.column for mark in marks))
     bands = [columns[start : start + PANELS] for start in range(0, len(columns), PANELS)]
@@ -109,11 +106,7 @@ def draw_figure(title: str, marks: Sequence[Mark], path: Path | None = None) -> 
     for band in bands:
         parts += draw_band(rows, names, band, marks, left, top)
         top += HEADING + ROW * len(rows) + AXIS + 12
-    text = "\n".join([*draw_head(title, rows, columns, math.ceil(wide), math.ceil(top)), *parts, "</svg>", ""])
-    if path:
-        with whole_file(path) as aside:
-            aside.write_text(text, encoding="utf-8")
-    return text
+    return "\n".join([*draw_head(title, rows, columns, math.ceil(wide), math.ceil(top)), *parts, "</svg>", ""])
 
 
 def draw_head(title: str, rows: Sequence[str], columns: Sequence[str], wide: int, high: int) -> list[str]:
@@ -125,7 +118,7 @@ def draw_head(title: str, rows: Sequence[str], columns: Sequence[str], wide: int
         f'<svg xmlns="http://www.w3.org/2000/svg" class="figure" viewBox="0 0 {wide} {high}" width="{wide}" '
         f'height="{high}" role="img" aria-labelledby="{key}-title" aria-describedby="{key}-about">',
         f'<title id="{key}-title">{clean(title)}</title>',
-        f'<desc id="{key}-about">{clean(about)}, with its interval.</desc>',
+        f'<desc id="{key}-about">{clean(about)}, with its 95 % interval over cells.</desc>',
         f"<style>{SIZES}{STYLE}</style>",
         f'<rect class="back" width="{wide}" height="{high}"/>',
         f'<text class="large" x="{MARGIN}" y="34">{clean(title)}</text>',

@@ -1,22 +1,23 @@
 """A suite's table for people (terminal, Markdown) and for machines (CSV, JSON)."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from plait.experiments.compare import Comparison, Entry, Line
+from plait.experiments.compare import Comparison, Departure, Entry, Line
 from plait.experiments.figure import Mark
-from plait.experiments.statistics import student_quantile
 
-__all__ = ["LEGEND", "as_csv", "as_json", "as_markdown", "gain_rows", "marks_for_figure", "score_rows", "sentences"]
+__all__ = ["as_csv", "as_json", "as_markdown", "gain_rows", "marks_for_figure", "score_rows", "sentences"]
 
-SIGNS = {"encoder": "ᵉ", "rows": "ʳ", "epochs": "ⁿ"}
-LEGEND = "differs from the paper's: ᵉ encoder, ʳ training rows, ⁿ epochs"
+SIGNS: Mapping[Departure, str] = {"encoder": "ᵉ", "rows": "ʳ", "epochs": "ⁿ"}
+DEPARTURES: Mapping[Departure, str] = {"encoder": "encoder", "rows": "training rows", "epochs": "epochs"}
+FOLDS_TEST = "a t-test over folds and seeds that allows for their common training rows (Nadeau and Bengio 2003)"
+SEEDS_TEST = "an interval of the luck of dev rows (paired bootstrap) and of seeds (Student's t), added as squares"
 NOTHING = "–"
 
 
-def figure(value: float | None, *, sign: bool = False) -> str:
+def digits(value: float | None, *, sign: bool = False) -> str:
     """Three digits, with a real minus."""
     if value is None:
         return NOTHING
@@ -27,16 +28,16 @@ def measured(entry: Entry) -> str:
     """Mean ± deviation and the marks."""
     if entry.mean is None:
         return NOTHING
-    spread = f" ± {figure(entry.deviation)}" if entry.deviation is not None else ""
-    return f"{figure(entry.mean)}{spread}{''.join(SIGNS[mark] for mark in entry.marks)}"
+    spread = f" ± {digits(entry.deviation)}" if entry.deviation is not None else ""
+    return f"{digits(entry.mean)}{spread}{''.join(SIGNS[departure] for departure in entry.departures)}"
 
 
 def beside_paper(entry: Entry) -> str:
     """The paper's figure, and how far the measured one is from it."""
     if entry.paper is None:
         return ""
-    apart = f" ({figure(entry.from_paper, sign=True)})" if entry.from_paper is not None else ""
-    return f"paper {figure(entry.paper)}{apart}"
+    apart = f" ({digits(entry.from_paper, sign=True)})" if entry.from_paper is not None else ""
+    return f"paper {digits(entry.paper)}{apart}"
 
 
 def score_rows(table: Comparison, join: str = "\n") -> tuple[list[str], list[list[str]]]:
@@ -66,36 +67,48 @@ def gained(entry: Entry) -> str:
     if gain is None:
         return NOTHING
     if gain.p is None or gain.low is None:
-        return figure(gain.mean, sign=True)
+        return digits(gain.mean, sign=True)
     sure = "*" if gain.p < 0.05 else ""
     shown = "p < 0.001" if gain.p < 0.001 else f"p {gain.p:.3f}"
     return (
-        f"{figure(gain.mean, sign=True)} [{figure(gain.low, sign=True)}, {figure(gain.high, sign=True)}] {shown}{sure}"
+        f"{digits(gain.mean, sign=True)} [{digits(gain.low, sign=True)}, {digits(gain.high, sign=True)}] {shown}{sure}"
     )
 
 
 def sentences(table: Comparison) -> list[str]:
     """What must be known to read the table."""
-    suite = table.suite
-    seeds = ", ".join(map(str, table.seeds))
-    of = (
-        f"{suite.folds} folds × seeds {seeds}; scores of each fold's test part"
-        if suite.folds
-        else f"seeds {seeds}; dev scores, and dev chose the epoch"
-    )
-    test = (
-        "a t-test over folds and seeds that allows for their common training rows (Nadeau and Bengio 2003)"
-        if suite.folds
-        else "a paired bootstrap over seeds and rows"
-    )
+    signs = ", ".join(f"{SIGNS[departure]} {name}" for departure, name in DEPARTURES.items())
+    test = FOLDS_TEST if table.suite.folds else SEEDS_TEST
     told = [
-        f"Mean ± standard deviation over {of}.",
-        f"{LEGEND[0].upper()}{LEGEND[1:]}.",
-        f"Gains are tested by {test}; intervals are of 95 %, p is corrected for the rows of a column (Holm 1979), "
-        "* marks p < 0.05.",
+        f"Mean ± standard deviation over {cells_told(table)}.",
+        f"Differs from the paper's: {signs}.",
+        f"Gains are tested by {test}; intervals are of 95 %, p is corrected for all rows of a column that have results "
+        "(Holm 1979), * marks p < 0.05.",
     ]
+    told += [sentence for line in table.lines if (sentence := untested(table, line))]
     told += [f"{line.name}: only the paper's figures: {line.shown}." for line in table.lines if line.shown]
     return told + [f"Failed: {message}" for line in table.lines for message in line.failed]
+
+
+def cells_told(table: Comparison) -> str:
+    """What the cells are, and what chose the models that they are the scores of."""
+    suite, seeds = table.suite, ", ".join(map(str, table.seeds))
+    if suite.folds:
+        return f"{suite.folds} folds × seeds {seeds}; scores of each fold's test part"
+    tuned = [line.name for line in table.lines if line.done and suite.rows[line.name].grid]
+    settings = f", and in {', '.join(tuned)} also the settings" if tuned else ""
+    return f"seeds {seeds}; dev scores, and dev chose the epoch{settings}"
+
+
+def untested(table: Comparison, line: Line) -> str:
+    """Which gains of a row have no test because its opponent was scored on something else."""
+    columns = [table.columns[column] for column, entry in line.entries.items() if not entry.alike]
+    if not columns:
+        return ""
+    return (
+        f"{line.name} is not tested against {line.opponent} in {', '.join(columns)}: they were scored on other rows, "
+        "another task or by another metric."
+    )
 
 
 def as_markdown(table: Comparison, command: str) -> str:
@@ -151,7 +164,7 @@ def record(line: Line, column: str, entry: Entry) -> dict[str, Any]:
         list(entry.values),
         entry.paper,
         entry.from_paper,
-        list(entry.marks),
+        list(entry.departures),
         line.opponent if gain else None,
         gain.mean if gain else None,
         gain.low if gain else None,
@@ -196,15 +209,9 @@ def as_csv(table: Comparison) -> str:
 
 
 def marks_for_figure(table: Comparison) -> list[Mark]:
-    """What the figure shows: the mean with the 95 % interval of its cells."""
-    marks = []
-    for line in table.lines:
-        for column, entry in line.entries.items():
-            half = 0.0
-            if entry.deviation is not None:
-                count = len(entry.values)
-                half = student_quantile(0.975, count - 1) * entry.deviation / count**0.5
-            mean = entry.mean
-            low, high = (mean - half, mean + half) if mean is not None and half else (None, None)
-            marks.append(Mark(line.name, table.columns[column], entry.paper, mean, low, high))
-    return marks
+    """What the figure shows: the mean with the 95 % interval over its cells."""
+    return [
+        Mark(line.name, table.columns[column], entry.paper, entry.mean, *(entry.interval or (None, None)))
+        for line in table.lines
+        for column, entry in line.entries.items()
+    ]

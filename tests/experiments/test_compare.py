@@ -1,0 +1,216 @@
+"""What is made of the cells of a suite; the cells are written by hand, nothing is trained."""
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from ruamel.yaml import YAML
+
+from plait.errors import RunError
+from plait.experiments.cells import Cell, Experiment, recorded
+from plait.experiments.compare import compare
+from plait.experiments.statistics import corrected_interval, corrected_t_test
+from plait.experiments.suite import read_suite
+
+LABELS = {"mood": np.arange(40) % 2, "near": np.linspace(0, 5, 40), "same": np.arange(40) % 2}
+KINDS = {"mood": "classes", "near": "score", "same": "yes_no"}
+METRICS = {"mood": "accuracy", "near": "pearson", "same": "accuracy"}
+ROWS = {"mood": 24, "near": 24, "same": 24}
+
+
+def as_found(experiment: Experiment, cell: Cell, scores: Mapping[str, float], **changes: object) -> None:
+    """Write a cell.json, by the recipe that the cell has now; keyword arguments change it."""
+    recipe = experiment.recipe(cell)
+    told = {
+        "scores": dict(scores),
+        "metrics": {task: METRICS[task] for task in scores},
+        "kinds": {task: KINDS[task] for task in scores},
+        "encoder": recipe.encoder,
+        "rows": {task: ROWS[task] for task in scores},
+        "epochs": [stage.epochs for stage in recipe.stage_recipes()],
+        "seconds": 1.0,
+        "recipe": recorded(recipe),
+    }
+    experiment.folder(cell).mkdir(parents=True)
+    (experiment.folder(cell) / "cell.json").write_text(json.dumps({**told, **changes}), encoding="utf-8")
+
+
+def as_scored(experiment: Experiment, cell: Cell, wrong: int, labels: Mapping[str, np.ndarray], **changes: object):
+    """Write a cell that errs in so many of its first rows."""
+    answers, scores = {}, {}
+    for task, labels_n in labels.items():
+        predicted_n = labels_n.copy()
+        predicted_n[:wrong] = 1 - predicted_n[:wrong] if task != "near" else 5 - predicted_n[:wrong]
+        answers[f"{task}/labels"], answers[f"{task}/values"] = labels_n, predicted_n
+        scores[task] = (
+            float(np.corrcoef(labels_n, predicted_n)[0, 1])
+            if task == "near"
+            else float(np.mean(labels_n == predicted_n))
+        )
+    as_found(experiment, cell, scores, **changes)
+    np.savez(experiment.folder(cell) / "answers.npz", **answers)
+
+
+@pytest.fixture
+def suite_of(make_suite, tmp_path):
+    """An experiment on the tiny suite; keyword arguments change suite.yaml."""
+
+    def make(**changes: object) -> Experiment:
+        return Experiment(read_suite(make_suite(**changes)), tmp_path / "out")
+
+    return make
+
+
+def one_task(experiment: Experiment, row: str, task: str, **keys: object) -> None:
+    """Make the recipe of a row one of a single task."""
+    folder, yaml = experiment.suite.folder, YAML(typ="safe")
+    recipe = yaml.load(folder / "base.yaml")
+    yaml.dump({**recipe, "tasks": {task: {**recipe["tasks"][task], **keys}}}, folder / f"{row}.yaml")
+
+
+def entries_of(experiment: Experiment, row: str, seeds=(1, 2), rows=("plain", "faster")):
+    return next(line for line in compare(experiment, seeds, rows).lines if line.name == row).entries
+
+
+# The same rows
+
+
+def test_rows_scored_on_the_same_labels_are_tested(suite_of):
+    experiment = suite_of()
+    for seed in (1, 2):
+        as_scored(experiment, Cell("plain", seed, None), 10, LABELS)
+        as_scored(experiment, Cell("faster", seed, None), 1, LABELS)
+    entry = entries_of(experiment, "faster")["mood"]
+    assert entry.alike and entry.gain.mean == pytest.approx(9 / 40)
+    assert entry.gain.low > 0 and entry.gain.p < 0.01
+
+
+@pytest.mark.parametrize("other", [LABELS["mood"][:30], 1 - LABELS["mood"]], ids=["fewer", "others"])
+def test_rows_scored_on_other_labels_are_not_tested(suite_of, other):
+    experiment = suite_of()
+    for seed in (1, 2):
+        as_scored(experiment, Cell("plain", seed, None), 10, LABELS)
+        as_scored(experiment, Cell("faster", seed, None), 0, {**LABELS, "mood": other})
+    entries = entries_of(experiment, "faster")
+    for column in ("mood", "mean"):
+        gain = entries[column].gain
+        assert not entries[column].alike and (gain.low, gain.high, gain.p) == (None, None, None)
+    assert entries["mood"].gain.mean == pytest.approx(10 / 40)
+    assert entries["near"].alike and entries["near"].gain.p is not None
+
+
+def test_a_row_of_another_task_is_not_tested(suite_of):
+    experiment = suite_of(scores={"only": "accuracy"}, means={}, rows={"plain": {}, "faster": {}}, paper_rows={})
+    for row, task in (("plain", "mood"), ("faster", "same")):
+        one_task(experiment, row, task)
+        as_scored(experiment, Cell(row, 1, None), 4 if task == "mood" else 0, {task: LABELS[task]})
+    entry = entries_of(experiment, "faster", seeds=[1])["only"]
+    assert not entry.alike and entry.gain.mean == pytest.approx(4 / 40) and entry.gain.p is None
+
+
+def test_rows_of_another_metric_are_not_tested(suite_of):
+    experiment = suite_of()
+    as_scored(experiment, Cell("plain", 1, None), 10, LABELS)
+    metrics = {**METRICS, "mood": "macro_f1"}
+    as_scored(experiment, Cell("faster", 1, None), 0, LABELS, metrics=metrics)
+    entries = entries_of(experiment, "faster", seeds=[1])
+    assert (entries["mood"].alike, entries["near"].alike) == (False, True)
+
+
+def test_seeds_with_dev_rows_of_their_own_are_tested(suite_of):
+    experiment = suite_of()
+    for seed, count in ((1, 40), (2, 36)):
+        labels = {task: labels_n[:count] for task, labels_n in LABELS.items()}
+        as_scored(experiment, Cell("plain", seed, None), 10, labels)
+        as_scored(experiment, Cell("faster", seed, None), 1, labels)
+    entry = entries_of(experiment, "faster")["mood"]
+    assert entry.alike and entry.gain.p < 0.05
+
+
+# Cells of another recipe
+
+
+def test_a_stale_cell_is_refused_whichever_rows_are_shown(suite_of):
+    experiment = suite_of()
+    as_scored(experiment, Cell("plain", 1, None), 10, LABELS)
+    recipe = experiment.suite.folder / "plain.yaml"
+    recipe.write_text(recipe.read_text(encoding="utf-8") + "lr: 0.5\n", encoding="utf-8")
+    for rows in (["plain"], ["faster"]):
+        with pytest.raises(RunError, match=r"was run by another recipe: lr: 0.001 → 0.5"):
+            compare(experiment, [1], rows)
+
+
+# What differs from the paper's
+
+
+def departures(experiment: Experiment) -> dict[str, tuple[str, ...]]:
+    as_scored(experiment, Cell("plain", 1, None), 1, LABELS)
+    return {column: entry.departures for column, entry in entries_of(experiment, "plain", seeds=[1]).items()}
+
+
+def test_sizes_that_the_paper_does_not_give_are_not_marked(suite_of):
+    assert set(departures(suite_of(paper_rows={})).values()) == {()}
+
+
+def test_fewer_rows_of_one_task_are_marked_in_every_column(suite_of):
+    assert set(departures(suite_of(paper_rows={"mood": 24, "near": 24, "same": 1000})).values()) == {("rows",)}
+
+
+def test_fewer_rows_of_a_task_that_does_not_learn_are_not_marked(suite_of):
+    experiment = suite_of(paper_rows={"mood": 24, "near": 24, "same": 1000})
+    (experiment.suite.folder / "plain.yaml").write_text(
+        "extends: base.yaml\ntasks: {same: {learn: false}}\n", encoding="utf-8"
+    )
+    assert set(departures(experiment).values()) == {()}
+
+
+# Folds
+
+
+@pytest.fixture
+def folded(suite_of):
+    """Two rows of one task in three folds, a quarter of the other folds for dev; only their scores are there."""
+    experiment = suite_of(
+        folds=3, scores={"only": "accuracy"}, means={}, paper_rows={}, rows={"plain": {}, "faster": {}}
+    )
+    for row in ("plain", "faster"):
+        one_task(experiment, row, "mood", dev=0.25)
+    return experiment
+
+
+def test_folds_allow_for_the_rows_that_are_not_trained_on(folded):
+    scores = {"plain": [0.5, 0.6, 0.7], "faster": [0.6, 0.75, 0.9]}
+    for row, values in scores.items():
+        for fold, value in enumerate(values, start=1):
+            as_found(folded, Cell(row, 1, fold), {"mood": value})  # and no answers, which a t-test does not need
+    entry = entries_of(folded, "faster", seeds=[1])["only"]
+    ratio = (1 / 3) / (2 / 3 * 0.75)
+    expected = corrected_t_test([0.1, 0.15, 0.2], ratio)
+    assert (entry.gain.low, entry.gain.high, entry.gain.p) == pytest.approx(
+        (expected.low, expected.high, expected.p), rel=1e-9
+    )
+    assert entry.interval == pytest.approx(corrected_interval(scores["faster"], ratio), rel=1e-12)
+
+
+def test_folds_of_other_rows_are_not_tested(folded):
+    for fold in (1, 2):
+        as_found(folded, Cell("plain", 1, fold), {"mood": 0.5})
+        as_found(folded, Cell("faster", 1, fold), {"mood": 0.5 + fold / 10}, rows={"mood": 12})
+    entry = entries_of(folded, "faster", seeds=[1])["only"]
+    assert not entry.alike and entry.gain.mean == pytest.approx(0.15) and entry.gain.p is None
+
+
+# Several tests
+
+
+def test_p_does_not_depend_on_the_rows_that_are_shown(suite_of):
+    experiment = suite_of(rows={"plain": {}, "faster": {}, "third": {"recipe": "faster.yaml"}})
+    for row, wrong in (("plain", 10), ("faster", 4), ("third", 5)):
+        as_scored(experiment, Cell(row, 1, None), wrong, LABELS)
+    both, alone = (compare(experiment, [1], rows).lines for rows in (["faster", "third"], ["faster"]))
+    assert [line.name for line in alone] == ["faster"]
+    assert alone[0] == both[0]
+    (experiment.folder(Cell("third", 1, None)) / "cell.json").unlink()
+    single = entries_of(experiment, "faster", seeds=[1])["mood"].gain.p
+    assert alone[0].entries["mood"].gain.p == pytest.approx(2 * single, rel=1e-12)  # the smaller of two

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from plait.experiments.compare import Comparison, Entry, Line
+from plait.experiments.entries import Comparison, Entry, Line
 from plait.experiments.statistics import Difference, corrected_interval
 from plait.experiments.suite import Suite
 from plait.experiments.tables import gain_rows, marks_for_figure, score_rows, sentences

@@ -12,7 +12,7 @@ from plait.cli.train import recipe_options
 
 if TYPE_CHECKING:
     from plait.experiments.cells import Cell, Experiment
-    from plait.experiments.compare import Comparison
+    from plait.experiments.entries import Comparison
     from plait.model.watch import Watcher
 
 __all__ = ["command"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from plait.experiments.compare import Comparison, Departure, Entry, Line
+from plait.experiments.entries import Comparison, Departure, Entry, Line
 from plait.experiments.figure import Mark
 
 __all__ = ["as_csv", "as_json", "as_markdown", "gain_rows", "marks_for_figure", "score_rows", "sentences"]

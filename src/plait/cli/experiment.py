@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,13 +73,17 @@ def command(
         tell_cells(experiment, own, watcher, as_json)
         return
     failed = [] if only_table else run_cells(experiment, own, watcher)
-    words = ["--data", "DIR"] if data else []
-    for name, given in (("--profile", profile), ("--seeds", seeds), ("--folds", folds), ("--rows", rows)):
-        words += [name, str(given)] if given else []
-    words += [word for assignment in assignments for word in ("--set", assignment)]
-    show(experiment, numbers, chosen, shlex.join(["plait", "experiment", str(suite), *words]), as_json)
+    options = {"data": data and "DIR", "profile": profile, "out": out, "seeds": seeds, "folds": folds, "rows": rows}
+    show(experiment, numbers, chosen, command_line(suite, options, assignments), as_json)
     if failed:
         raise WorkError(*failed, "the other cells are done; mend these, and the same command does them")
+
+
+def command_line(suite: Path, options: Mapping[str, object], assignments: Sequence[str]) -> str:
+    """The command that makes a table, as it stands below it; where the data lies is not told."""
+    words = [word for name, given in options.items() if given for word in (f"--{name}", str(given))]
+    words += [word for assignment in assignments for word in ("--set", assignment)]
+    return shlex.join(["plait", "experiment", str(suite), *words])
 
 
 def seed_numbers(given: str) -> list[int]:

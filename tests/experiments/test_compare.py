@@ -82,7 +82,7 @@ def test_rows_scored_on_the_same_labels_are_tested(suite_of):
         as_scored(experiment, Cell("plain", seed, None), 10, LABELS)
         as_scored(experiment, Cell("faster", seed, None), 1, LABELS)
     entry = entries_of(experiment, "faster")["mood"]
-    assert entry.alike and entry.gain.mean == pytest.approx(9 / 40)
+    assert not entry.untested and entry.gain.mean == pytest.approx(9 / 40)
     assert entry.gain.low > 0 and entry.gain.p < 0.01
 
 
@@ -95,9 +95,9 @@ def test_rows_scored_on_other_labels_are_not_tested(suite_of, other):
     entries = entries_of(experiment, "faster")
     for column in ("mood", "mean"):
         gain = entries[column].gain
-        assert not entries[column].alike and (gain.low, gain.high, gain.p) == (None, None, None)
+        assert entries[column].untested and (gain.low, gain.high, gain.p) == (None, None, None)
     assert entries["mood"].gain.mean == pytest.approx(10 / 40)
-    assert entries["near"].alike and entries["near"].gain.p is not None
+    assert not entries["near"].untested and entries["near"].gain.p is not None
 
 
 def test_a_row_of_another_task_is_not_tested(suite_of):
@@ -106,7 +106,7 @@ def test_a_row_of_another_task_is_not_tested(suite_of):
         one_task(experiment, row, task)
         as_scored(experiment, Cell(row, 1, None), 4 if task == "mood" else 0, {task: LABELS[task]})
     entry = entries_of(experiment, "faster", seeds=[1])["only"]
-    assert not entry.alike and entry.gain.mean == pytest.approx(4 / 40) and entry.gain.p is None
+    assert entry.untested and entry.gain.mean == pytest.approx(4 / 40) and entry.gain.p is None
 
 
 def test_rows_of_another_metric_are_not_tested(suite_of):
@@ -115,7 +115,7 @@ def test_rows_of_another_metric_are_not_tested(suite_of):
     metrics = {**METRICS, "mood": "macro_f1"}
     as_scored(experiment, Cell("faster", 1, None), 0, LABELS, metrics=metrics)
     entries = entries_of(experiment, "faster", seeds=[1])
-    assert (entries["mood"].alike, entries["near"].alike) == (False, True)
+    assert entries["mood"].untested and not entries["near"].untested
 
 
 def test_seeds_with_dev_rows_of_their_own_are_tested(suite_of):
@@ -125,7 +125,7 @@ def test_seeds_with_dev_rows_of_their_own_are_tested(suite_of):
         as_scored(experiment, Cell("plain", seed, None), 10, labels)
         as_scored(experiment, Cell("faster", seed, None), 1, labels)
     entry = entries_of(experiment, "faster")["mood"]
-    assert entry.alike and entry.gain.p < 0.05
+    assert not entry.untested and entry.gain.p < 0.05
 
 
 # Cells of another recipe
@@ -198,7 +198,7 @@ def test_folds_of_other_rows_are_not_tested(folded):
         as_found(folded, Cell("plain", 1, fold), {"mood": 0.5})
         as_found(folded, Cell("faster", 1, fold), {"mood": 0.5 + fold / 10}, rows={"mood": 12})
     entry = entries_of(folded, "faster", seeds=[1])["only"]
-    assert not entry.alike and entry.gain.mean == pytest.approx(0.15) and entry.gain.p is None
+    assert entry.untested and entry.gain.mean == pytest.approx(0.15) and entry.gain.p is None
 
 
 # Several tests

@@ -296,12 +296,25 @@ def test_the_table_names_the_command_that_fills_what_is_empty(make_suite, experi
     assert "Cells that are empty: 2; they are filled by plait experiment" in said and "--seeds 1,2 --rows plain" in said
 
 
+def test_without_predictions_there_is_a_table_and_no_test(make_suite, experiment, tmp_path):
+    folder, out = make_suite(), tmp_path / "out"
+    experiment(folder, "--out", out, "--seeds", "1")
+    (out / "plain/seed-1/answers.npz").unlink()
+    said, _ = experiment(folder, "--out", out, "--seeds", "1", "--table")
+    assert (
+        "faster is not tested against plain in mood accuracy" in said and "predictions of some of their cells" in said
+    )
+    entries = json.loads((out / "table.json").read_text())["entries"]
+    gains = [entry for entry in entries if entry["row"] == "faster"]
+    assert all(entry["gain"] is not None and entry["p"] is None for entry in gains)
+
+
 def test_damaged_predictions_are_told(make_suite, experiment, tmp_path):
     folder, out = make_suite(), tmp_path / "out"
     experiment(folder, "--out", out, "--seeds", "1")
     (out / "plain/seed-1/answers.npz").write_bytes(b"PK half a file")
     _, told = experiment(folder, "--out", out, "--seeds", "1", "--table", code=2)
-    assert "answers.npz: is missing or damaged; remove cell.json beside it" in told
+    assert "answers.npz: is damaged; remove it and the cell.json beside it" in told
 
 
 @pytest.mark.slow

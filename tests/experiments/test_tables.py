@@ -30,7 +30,11 @@ def table(suite: Suite = SUITE, **changes: Entry) -> Comparison:
 
 
 def test_a_gain_on_other_rows_has_neither_interval_nor_p_and_is_told():
-    untested = Entry((0.6, 0.8), gain=Difference(0.1, None, None, None), alike=False)
+    untested = Entry(
+        (0.6, 0.8),
+        gain=Difference(0.1, None, None, None),
+        untested="they were scored on other rows, another task or by another metric",
+    )
     made = table(sst=untested, sts=Entry((0.3, 0.5), gain=GAIN))
     assert gain_rows(made)[1] == [["tuned", "plain", "+0.100", "+0.100 [+0.050, +0.150] p 0.010*"]]
     told = [sentence for sentence in sentences(made) if "not tested" in sentence]

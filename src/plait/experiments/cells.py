@@ -93,6 +93,10 @@ class Experiment:
         """The folder of a cell."""
         return self.out / cell.name
 
+    def answers_file(self, cell: Cell) -> Path:
+        """The predictions of a cell."""
+        return self.folder(cell) / "answers.npz"
+
     def changes(self, cell: Cell) -> list[str]:
         """What the command line and the cell itself change of the row's recipe."""
         fold = [f"fold={cell.fold}/{self.suite.folds}"] if cell.fold else []
@@ -168,7 +172,7 @@ def recorded(recipe: Recipe) -> dict[str, Any]:
 
 def read_answers(experiment: Experiment, cell: Cell) -> dict[str, Answers]:
     """The predictions of a cell by task."""
-    place = experiment.folder(cell) / "answers.npz"
+    place = experiment.answers_file(cell)
     try:
         with np.load(place, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -180,7 +184,7 @@ def read_answers(experiment: Experiment, cell: Cell) -> dict[str, Answers]:
             for task in tasks
         }
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
-        raise RunError(f"{place}: is missing or damaged; remove cell.json beside it to score the cell again") from None
+        raise RunError(f"{place}: is damaged; remove it and the cell.json beside it to score the cell again") from None
 
 
 def write_answers(experiment: Experiment, cell: Cell, answers: Mapping[str, Answers]) -> None:
@@ -190,5 +194,5 @@ def write_answers(experiment: Experiment, cell: Cell, answers: Mapping[str, Answ
         arrays[f"{task}/labels"], arrays[f"{task}/values"] = answer.labels, answer.decoded.values
         if answer.decoded.probabilities is not None:
             arrays[f"{task}/probabilities"] = answer.decoded.probabilities
-    with whole_file(experiment.folder(cell) / "answers.npz") as aside, aside.open("wb") as file:
+    with whole_file(experiment.answers_file(cell)) as aside, aside.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ class Entry:
     departures: tuple[Departure, ...] = ()  # what differs from the paper's
     test_to_train: float = 0.0  # with folds, the test rows of one by its training rows
     gain: Difference | None = None  # over the opponent, its p corrected for many rows
-    alike: bool = True  # whether the opponent was scored on the same rows; if not, the gain is not tested
+    untested: str | None = None  # why the gain has no test, where there could be one
 
     @property
     def mean(self) -> float | None:

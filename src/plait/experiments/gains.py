@@ -32,7 +32,7 @@ def with_gains(
         entries = []
         for line in lines:
             pairs = pairs_of(suite, column, line, found)
-            entries.append(with_gain(suite, column, line.entries[column], pairs, read))
+            entries.append(with_gain(experiment, column, line.entries[column], pairs, read))
         corrected = holm([entry.gain.p if entry.gain else None for entry in entries])
         columns[column] = [
             replace(entry, gain=entry.gain and replace(entry.gain, p=p))
@@ -65,13 +65,14 @@ def pairs_of(suite: Suite, column: str, line: Line, found: Mapping[str, Mapping[
     return pairs
 
 
-def with_gain(suite: Suite, column: str, entry: Entry, pairs: Sequence[Pair], read: ReadAnswers) -> Entry:
+def with_gain(experiment: Experiment, column: str, entry: Entry, pairs: Sequence[Pair], read: ReadAnswers) -> Entry:
     """An entry with its gain over the opponent, tested where both were scored on the same rows."""
     if not pairs:
         return entry
-    if not all(scored_alike(suite, column, pair, read) for pair in pairs):
+    suite = experiment.suite
+    if why := why_untested(experiment, column, pairs, read):
         mean = statistics.fmean(pair.difference for pair in pairs)
-        return replace(entry, gain=Difference(mean, None, None, None), alike=False)
+        return replace(entry, gain=Difference(mean, None, None, None), untested=why)
     if suite.folds:
         ratio = max(fold_ratio(suite, column, found) for pair in pairs for found in pair.results)
         return replace(entry, gain=corrected_t_test([pair.difference for pair in pairs], ratio))
@@ -80,6 +81,17 @@ def with_gain(suite: Suite, column: str, entry: Entry, pairs: Sequence[Pair], re
     labels = [[mine.labels for _, _, mine, _ in of_seed] for of_seed in sides]
     same = all(same_labels(of_seed, labels[0]) for of_seed in labels)
     return replace(entry, gain=seeds_and_rows_test([row_difference(one, how) for one in sides], same_rows=same))
+
+
+def why_untested(experiment: Experiment, column: str, pairs: Sequence[Pair], read: ReadAnswers) -> str | None:
+    """What stands against a test of two rows, if anything does."""
+    suite = experiment.suite
+    cells = [cell for pair in pairs for cell in pair.cells]
+    if not suite.folds and not all(experiment.answers_file(cell).is_file() for cell in cells):
+        return "the predictions of some of their cells are not here"
+    if not all(scored_alike(suite, column, pair, read) for pair in pairs):
+        return "they were scored on other rows, another task or by another metric"
+    return None
 
 
 def scored_alike(suite: Suite, column: str, pair: Pair, read: ReadAnswers) -> bool:

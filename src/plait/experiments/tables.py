@@ -101,14 +101,12 @@ def cells_told(table: Comparison) -> str:
 
 
 def untested(table: Comparison, line: Line) -> str:
-    """Which gains of a row have no test because its opponent was scored on something else."""
-    columns = [table.columns[column] for column, entry in line.entries.items() if not entry.alike]
-    if not columns:
-        return ""
-    return (
-        f"{line.name} is not tested against {line.opponent} in {', '.join(columns)}: they were scored on other rows, "
-        "another task or by another metric."
-    )
+    """Which gains of a row have no test, and why."""
+    reasons = {entry.untested: "" for entry in line.entries.values() if entry.untested}
+    for why in reasons:
+        reasons[why] = ", ".join(table.columns[name] for name, entry in line.entries.items() if entry.untested == why)
+    told = [f"{line.name} is not tested against {line.opponent} in {names}: {why}." for why, names in reasons.items()]
+    return " ".join(told)
 
 
 def as_markdown(table: Comparison, command: str) -> str:

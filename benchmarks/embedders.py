@@ -19,7 +19,7 @@ from store import kept
 from texts import mixed, scored_pairs, texts_of
 
 Embedder = Callable[[list[str], int], Any]
-BATCHES = (4, 8, 16, 32, 64, 128)
+BATCHES = (2, 4, 8, 16, 32, 64)
 SORTED = "encode(texts, batch_size), which sorts by length"
 
 

@@ -16,7 +16,7 @@ from compare import Benchmark, Disagreement, Setting, Table, Target, Way, Work, 
 from store import kept
 from texts import SEED, texts_of
 
-FULL, REDUCED = (1_000, 10_000, 100_000), (1_000, 3_000, 6_000)
+FULL, REDUCED = (1_000, 10_000, 100_000), (1_000, 2_000, 4_000)
 SIZES = ("the smallest file", "the middle one", "the largest")
 
 

@@ -17,7 +17,7 @@ SETS = {
     "STS": ("sts-train.csv", ("sentence1", "sentence2"), 0.3),
     "CFIMDB": ("ids-cfimdb-train.csv", ("sentence",), 0.1),
 }
-FULL, REDUCED = 5000, 400
+FULL, REDUCED = 5000, 300
 SEED = 11711
 
 

@@ -35,15 +35,15 @@ def test_every_set_has_its_share_of_the_texts_and_no_text_stands_twice(data):
 
 def test_batches_grow_until_they_are_clearly_slower_and_the_fastest_is_taken(monkeypatch):
     clock, tried = [0.0], []
-    cost = {4: 3.0, 8: 2.0, 16: 1.0, 32: 1.05, 64: 1.2, 128: 0.5}  # 128 is not tried: 64 is clearly slower than 16
+    cost = {2: 4.0, 4: 3.0, 8: 1.0, 16: 1.05, 32: 1.2, 64: 0.5}  # 64 is not tried: 32 is clearly slower than 8
 
     def embed(found, batch):
         tried.append((len(found), batch))
         clock[0] += cost[batch]
 
     monkeypatch.setattr(embedders.time, "perf_counter", lambda: clock[0])
-    assert best_batch(embed, ["x" * length for length in range(300)]) == 16
-    assert tried == [(4, 4), *((256, batch) for batch in (4, 8, 16, 32, 64, 16, 32))]  # those near the best, again
+    assert best_batch(embed, ["x" * length for length in range(300)]) == 8
+    assert tried == [(2, 2), *((128, batch) for batch in (2, 4, 8, 16, 32, 8, 16))]  # those near the best, again
 
 
 def test_padding_is_counted_in_batches_of_texts_sorted_by_length(minilm):

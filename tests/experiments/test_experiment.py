@@ -293,7 +293,11 @@ def test_a_bundled_suite_is_found_by_its_name(tmp_path, monkeypatch):
 
 def test_the_table_names_the_command_that_fills_what_is_empty(make_suite, experiment, tmp_path):
     said, _ = experiment(make_suite(), "--out", tmp_path / "out", "--seeds", "1,2", "--rows", "plain", "--table")
-    assert "Cells that are empty: 2; they are filled by plait experiment" in said and "--seeds 1,2 --rows plain" in said
+    assert (
+        "Cells that are empty: 2, and" in said
+        and "fills them: plait experiment" in said
+        and "--seeds 1,2 --rows plain" in said
+    )
 
 
 def test_without_predictions_there_is_a_table_and_no_test(make_suite, experiment, tmp_path):

@@ -37,31 +37,31 @@ def test_a_gain_on_other_rows_has_neither_interval_nor_p_and_is_told():
     )
     made = table(sst=untested, sts=Entry((0.3, 0.5), gain=GAIN))
     assert gain_rows(made)[1] == [["tuned", "plain", "+0.100", "+0.100 [+0.050, +0.150] p 0.010*"]]
-    told = [sentence for sentence in sentences(made) if "not tested" in sentence]
+    told = [sentence for sentence in sentences(made, "plait") if "not tested" in sentence]
     assert told == [
         "tuned is not tested against plain in SST accuracy: they were scored on other rows, another task or by another "
         "metric."
     ]
-    assert not any("not tested" in sentence for sentence in sentences(table()))
+    assert not any("not tested" in sentence for sentence in sentences(table(), "plait"))
 
 
 def test_dev_that_chose_the_settings_is_told():
-    assert "dev chose the epoch, and in tuned also the settings." in sentences(table())[0]
+    assert "dev chose the epoch, and in tuned also the settings." in sentences(table(), "plait")[0]
     plain = replace(table(), lines=table().lines[:1])
-    assert sentences(plain)[0].endswith("dev scores, and dev chose the epoch.")
+    assert sentences(plain, "plait")[0].endswith("dev scores, and dev chose the epoch.")
 
 
 def test_the_test_part_of_a_fold_chose_nothing():
     folded = SUITE.model_copy(update={"folds": 5})
-    assert sentences(table(folded))[0].endswith("over 5 folds × seeds 1, 2; scores of each fold's test part.")
-    assert "Nadeau and Bengio" in sentences(table(folded))[2]
-    assert "bootstrap" in sentences(table())[2] and "Student's t" in sentences(table())[2]
+    assert sentences(table(folded), "plait")[0].endswith("over 5 folds × seeds 1, 2; scores of each fold's test part.")
+    assert "Nadeau and Bengio" in sentences(table(folded), "plait")[2]
+    assert "bootstrap" in sentences(table(), "plait")[2] and "Student's t" in sentences(table(), "plait")[2]
 
 
 def test_every_sign_is_told():
     departures = Entry((0.5,), departures=("encoder", "rows", "epochs"))
     assert score_rows(table(sst=departures))[1][1][1] == "0.500ᵉʳⁿ"
-    assert sentences(table())[1] == "Differs from the paper's: ᵉ encoder, ʳ training rows, ⁿ epochs."
+    assert sentences(table(), "plait")[1] == "Differs from the paper's: ᵉ encoder, ʳ training rows, ⁿ epochs."
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.278])

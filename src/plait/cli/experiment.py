@@ -178,10 +178,8 @@ def show(experiment: "Experiment", seeds: Sequence[int], rows: Sequence[str], li
     names, gains = gain_rows(table)
     if gains:
         print_table(out, names, gains)
-    for sentence in sentences(table):
+    for sentence in sentences(table, line):
         out.print(sentence, soft_wrap=True)
-    if empty := sum(found.cells - found.done for found in table.lines):
-        out.print(f"Cells that are empty: {empty:,}; they are filled by {line}", soft_wrap=True)
     out.print(f"table.md, table.csv, table.json and figure.svg are in {experiment.out}", soft_wrap=True)
 
 

@@ -75,8 +75,8 @@ def gained(entry: Entry) -> str:
     )
 
 
-def sentences(table: Comparison) -> list[str]:
-    """What must be known to read the table."""
+def sentences(table: Comparison, command: str) -> list[str]:
+    """What must be known to read the table, and the command that fills what is empty."""
     signs = ", ".join(f"{SIGNS[departure]} {name}" for departure, name in DEPARTURES.items())
     test = FOLDS_TEST if table.suite.folds else SEEDS_TEST
     told = [
@@ -85,6 +85,9 @@ def sentences(table: Comparison) -> list[str]:
         f"Gains are tested by {test}; intervals are of 95 %, p is corrected for all rows of a column that have results "
         "(Holm 1979), * marks p < 0.05.",
     ]
+    if empty := sum(line.cells - line.done for line in table.lines):
+        alone = "" if table.suite.folds else ", and where one seed is done, only luck of the rows is tested"
+        told.append(f"Cells that are empty: {empty:,}{alone}; the same command fills them: {command}")
     told += [sentence for line in table.lines if (sentence := untested(table, line))]
     told += [f"{line.name}: only the paper's figures: {line.shown}." for line in table.lines if line.shown]
     return told + [f"Failed: {message}" for line in table.lines for message in line.failed]
@@ -117,7 +120,7 @@ def as_markdown(table: Comparison, command: str) -> str:
     if rows:
         parts.append(markdown_table(names, rows))
     minutes = sum(line.seconds for line in table.lines) / 60
-    parts.append("\n".join([*sentences(table), f"Training took {minutes:.0f} minutes in all."]))
+    parts.append("\n".join([*sentences(table, command), f"Training took {minutes:.0f} minutes in all."]))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

@@ -46,7 +46,9 @@ def line_of(experiment: Experiment, row: str, cells: int, done: Mapping[Cell, Fo
 
 def mean_heading(name: str, how: str) -> str:
     """The name of a mean, and what it is of."""
-    return f"{name} (r as (r+1)/2)" if how == "shifted" else f"{name} (plain)"
+    if how == "shifted":
+        return f"{name} (r as (r+1)/2)"
+    return name if "plain" in name else f"{name} (plain)"
 
 
 def departures_of(experiment: Experiment, row: str, found: Sequence[Found]) -> tuple[Departure, ...]:

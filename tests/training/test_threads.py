@@ -10,6 +10,7 @@ from plait.model.load import load_model
 from plait.model.remember import memory_file, remembered
 from plait.model.watch import Silent
 from plait.training import threads
+from plait.training.loop import resume
 from plait.training.threads import choose_threads, measure_threads, thread_counts
 
 
@@ -85,11 +86,10 @@ def test_a_run_records_its_threads_and_resumes_with_them(tiny_recipe, tmp_path):
     with pytest.raises(Exception, match="stopped after step 2"):
         plait.train(tiny_recipe(), tmp_path / "run", baselines=False, threads=3, stop=lambda: next(steps))
     assert json.loads((tmp_path / "run/run.json").read_text())["threads"] == 3
-    torch.set_num_threads(1)
-    from plait.training.loop import resume
-
-    resume(tmp_path / "run")
-    assert torch.get_num_threads() == 3
+    seen = set()
+    resume(tmp_path / "run", stop=lambda: seen.add(torch.get_num_threads()))
+    assert seen == {3}
+    assert torch.get_num_threads() == 4  # the next run in this process has its own
 
 
 @pytest.mark.parametrize("content", ["", "[1]", "{"])

@@ -25,12 +25,13 @@ from plait.training.run import Run
 from plait.training.settle import SettledRun, settle_run
 from plait.training.stage import Loop, Stopped, Work
 from plait.training.tables import TABLES
-from plait.training.threads import choose_threads
+from plait.training.threads import choose_threads, threads_restored
 from plait.training.trainer import Trainer, begin_model
 
 __all__ = ["Stopped", "as_recipe", "resume", "train"]
 
 
+@threads_restored()
 def train(
     recipe: str | Path | Mapping[str, Any] | Recipe,
     out: str | Path | None = None,
@@ -71,6 +72,7 @@ def train(
         return do_all(run, settled, model, watcher, stop)
 
 
+@threads_restored()
 def resume(
     folder: str | Path,
     *,

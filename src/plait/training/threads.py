@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
@@ -13,11 +14,21 @@ from plait.model.model import Model
 from plait.model.remember import remembered
 from plait.model.watch import Watcher
 
-__all__ = ["choose_threads", "measure_threads"]
+__all__ = ["choose_threads", "measure_threads", "threads_restored"]
 
 GROUP = Group(count=16, length=32)  # the tokens of a small batch
 ROUNDS = 5
 MARGIN = 1.05  # more threads must be this much faster: they take cores from others
+
+
+@contextmanager
+def threads_restored() -> Iterator[None]:
+    """Whatever number of threads is set meanwhile, the one from before comes back."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def choose_threads(model: Model, watcher: Watcher) -> None:
@@ -45,9 +56,8 @@ def thread_counts(most: int) -> list[int]:
 
 def measure_threads(config: EncoderConfig, counts: Sequence[int]) -> list[float]:
     """The seconds of a layer's pass forwards and backwards with each number of threads, tried in turns."""
-    before = torch.get_num_threads()
     best = [float("inf")] * len(counts)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), threads_restored():
         layer = Layer(config)
         nothing_N = torch.zeros(0, dtype=torch.int64)
         packed = Packed(nothing_N, nothing_N, nothing_N, (GROUP,), torch.arange(GROUP.count))
@@ -58,5 +68,4 @@ def measure_threads(config: EncoderConfig, counts: Sequence[int]) -> list[float]
                 began = time.perf_counter()
                 layer(states_ND, packed).sum().backward()
                 best[place] = min(best[place], time.perf_counter() - began)
-    torch.set_num_threads(before)
     return best

@@ -123,6 +123,19 @@ def test_cells_of_another_recipe_are_refused(make_suite, experiment, tmp_path):
     assert "was run by another recipe: lr: 0.001 → 0.0001" in told and "choose another --out" in told
 
 
+def test_cells_of_other_data_are_refused(make_suite, experiment, tmp_path):
+    folder, out = make_suite(), tmp_path / "out"
+    command = (folder, "--out", out, "--rows", "plain", "--seeds", "1")
+    experiment(*command)
+    data = tmp_path / "data/mood-train.csv"
+    rows = data.read_bytes()
+    data.write_bytes(rows + rows.splitlines()[-1] + b"\n")
+    _, told = experiment(*command, "--table", code=2)
+    assert "was run on other data: mood-train.csv: " in told and "choose another --out" in told
+    data.write_bytes(rows)
+    experiment(*command, "--table")
+
+
 def test_a_profile_is_marked_where_it_differs_from_the_paper(make_suite, experiment, tmp_path):
     experiment(make_suite(), "--out", tmp_path / "out", "--profile", "short", "--rows", "plain", "--seeds", "1")
     table = json.loads((tmp_path / "out/table.json").read_text())

@@ -8,6 +8,7 @@ import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from plait.errors import RequestError, RunError
 from plait.experiments.suite import Suite
 from plait.model.about import portable
 from plait.model.decode import Decoded
-from plait.model.files import whole_file
+from plait.model.files import sha256_of, whole_file
 from plait.model.save import write_json
-from plait.recipe.schema import Recipe
+from plait.recipe.schema import SPLITS, Recipe
 from plait.training.loop import as_recipe
 from plait.training.run import differences
 
@@ -66,6 +67,7 @@ class Found:
     seconds: float  # of all its own runs
     recipe: dict[str, Any]  # as it was given, without folders
     row: dict[str, Any] = field(default_factory=dict)  # its grid or ensemble in the suite
+    data: dict[str, str] = field(default_factory=dict)  # file → sha256
     settings: list[str] = field(default_factory=list)  # what the grid chose
     failed: str | None = None
 
@@ -107,17 +109,22 @@ class Experiment:
         return as_recipe(self.suite.recipe_of(cell.row), self.data, self.profile, [*self.changes(cell), *settings])
 
     def is_done(self, cell: Cell) -> bool:
-        """Whether a cell has been run; refuses one that was run by another recipe."""
+        """Whether a cell has been run; refuses one that was run by another recipe or on other data."""
         found = read_found(self, cell)
         if found is None:
             return False
+        recipe = self.recipe(cell)
         changed = [
-            *differences(found.recipe, recorded(self.recipe(cell))),
-            *differences(found.row, self.suite.rows[cell.row].runs_by),
+            f"{self.folder(cell)}: was run {what}: {line}"
+            for what, before, now in (
+                ("by another recipe", found.recipe, recorded(recipe)),
+                ("by another recipe", found.row, self.suite.rows[cell.row].runs_by),
+                ("on other data", found.data, data_prints(recipe) if found.data else {}),
+            )
+            for line in differences(before, now)
         ]
         if changed:
-            lines = [f"{self.folder(cell)}: was run by another recipe: {line}" for line in changed]
-            raise RunError(*lines, f"remove {self.folder(cell)}, or choose another --out")
+            raise RunError(*changed, f"remove {self.folder(cell)}, or choose another --out")
         return True
 
 
@@ -160,6 +167,7 @@ def facts_of(experiment: Experiment, cell: Cell, settings: Sequence[str] = ()) -
         "epochs": [stage.epochs for stage in recipe.stage_recipes()],
         "recipe": recorded(experiment.recipe(cell)),
         "row": experiment.suite.rows[cell.row].runs_by,
+        "data": data_prints(recipe),
         "settings": list(settings),
     }
 
@@ -168,6 +176,20 @@ def recorded(recipe: Recipe) -> dict[str, Any]:
     """A recipe as cell.json holds it."""
     found: dict[str, Any] = json.loads(json.dumps(portable(recipe.model_dump(mode="json"))))
     return found
+
+
+def data_prints(recipe: Recipe) -> dict[str, str]:
+    """The sha256 of every data file that a recipe names; data sets of the hub have none."""
+    tasks = [task for stage in recipe.stage_recipes() for task in stage.tasks.values()]
+    sources = [given for task in tasks for split in SPLITS if not isinstance(given := getattr(task, split), float)]
+    files = sorted({Path(source.file) for given in sources for source in given if not source.on_hub})
+    return {file.name: print_of(file, file.stat().st_mtime_ns) for file in files}
+
+
+@cache
+def print_of(file: Path, changed: int) -> str:
+    """The sha256 of a file as it was last changed."""
+    return sha256_of(file)
 
 
 def read_answers(experiment: Experiment, cell: Cell) -> dict[str, Answers]:

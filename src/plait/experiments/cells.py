@@ -181,8 +181,8 @@ def recorded(recipe: Recipe) -> dict[str, Any]:
 def data_prints(recipe: Recipe) -> dict[str, str]:
     """The sha256 of every data file that a recipe names; data sets of the hub have none."""
     tasks = [task for stage in recipe.stage_recipes() for task in stage.tasks.values()]
-    sources = [given for task in tasks for split in SPLITS if not isinstance(given := getattr(task, split), float)]
-    files = sorted({Path(source.file) for given in sources for source in given if not source.on_hub})
+    sources = [source for task in tasks for split in SPLITS for source in task.sources(split, recipe.fold)]
+    files = sorted({Path(source.file) for source in sources if not source.on_hub})
     return {file.name: print_of(file, file.stat().st_mtime_ns) for file in files}
 
 

@@ -1,10 +1,13 @@
-# make demo    install into .venv, train the starter recipe, show what it learned
-# make test    install what the tests need, then lint, types and tests
-# make docs    write docs/recipe.md anew from the code
-# make methods train the recipe of every method and write their scores into docs/methods.md (about an hour)
-# make bench   compare with other ways of the same work at reduced size and write docs/benchmarks.md (half an hour)
-# make bench-full   the same at full size (hours); goes on where it was stopped
-# Options:     PYTHON=/path/to/python   PIP_FLAGS="…" is passed to pip
+# make demo        install into .venv, train the starter recipe, show what it learned
+# make test        install what the tests need, then check style and types and run the tests
+# make test-slow   run the tests that take more than a minute
+# make lint        check style and types
+# make docs        regenerate docs/recipe.md from the code
+# make methods     train the recipe of every method and write the scores to docs/methods.md (about an hour)
+# make bench       compare with other implementations at reduced size and write docs/benchmarks.md (half an hour)
+# make bench-full  the same at full size (hours); resumes where it was stopped
+# make clean       remove .venv
+# Options: PYTHON=/path/to/python selects the Python; PIP_FLAGS="…" is passed to pip
 
 PYTHON ?=
 PIP_FLAGS ?=

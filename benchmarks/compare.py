@@ -1,11 +1,11 @@
-"""Ways of doing the same work, timed in turns: medians, the ratio of each to the first, and its spread.
+"""Contenders that do the same work, timed in turns: medians, the ratio of each to the first, and its spread.
 
-A benchmark gives its ways by name, the one to compare with first; each is made ready once, in a process of its own.
-Each round does every work once, one at a time, in an order that turns with the round, so that whatever else the machine
-does hits all of them alike. A ratio is that of two ways in one round, and the median of these is what counts. A first
-round is not counted; the outputs that it gave must agree, or the benchmark fails. Memory is the peak of a way's process
-in that round, beyond what it held after the imports, or that of the largest process that it started; what memory in
-pieces makes of it is told as the peak after all rounds.
+A benchmark lists its contenders by name, the reference first; each gets ready once, in its own process. In each round
+every contender does the work once, one at a time, in an order that rotates from round to round, so that whatever else
+the machine does affects all of them equally. A ratio compares two contenders within one round; the median of these
+ratios is what counts. The first round is a warm-up: it is not timed, and its outputs must agree or the benchmark fails.
+Memory is the peak of a contender's process in that round, beyond what it held after the imports, or the peak of the
+largest process that it started; the peak after all rounds is reported too, since memory fragments over time.
 """
 
 import argparse
@@ -24,51 +24,53 @@ from typing import Any, Protocol
 
 from machine import commit, machine
 from page import origins, section
-from workers import Ready, Setting, Way, WayFailed, Work, Worker, serve
+from workers import Contender, ContenderFailed, Ready, Setting, Work, Worker, serve
 
 __all__ = [
     "Benchmark",
+    "Contender",
+    "Details",
     "Disagreement",
     "Measured",
+    "Outputs",
     "Ready",
     "Setting",
     "Table",
     "Target",
-    "Way",
     "Work",
     "agree",
     "at_least",
     "at_most",
+    "benchmark_name",
+    "log",
     "run",
-    "tell",
-    "working",
 ]
 
-Outputs = Mapping[str, Any]  # way → what its work gave, as an array of numpy
-Told = Mapping[str, object]
+Outputs = Mapping[str, Any]  # contender → the output of its work, as a numpy array
+Details = Mapping[str, object]
 
 
 class Disagreement(Exception):
-    """The ways did not do the same work."""
+    """The contenders did not do the same work."""
 
 
-class Doer(Protocol):
-    """What takes part in the turns: a Worker."""
+class Runner(Protocol):
+    """Whatever does the work when its turn comes: a Worker."""
 
     def work(self, keep: Path | None = None) -> float:
-        """Do the work once: seconds."""
+        """Do the work once; the seconds it took."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One way of doing the work."""
+    """The measurements of one contender."""
 
     name: str
-    times: list[float]  # seconds, one a round
+    times: list[float]  # seconds, one per round
     how: str = ""
-    megabytes: float | None = None  # of the first time
+    megabytes: float | None = None  # in the first round
     megabytes_later: float | None = None  # after all rounds
-    told: Told = field(default_factory=dict)  # what explains it
+    details: Details = field(default_factory=dict)  # what explains the figures
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -79,7 +81,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Target:
-    """What is asked for, and what was found; None where it could not be measured."""
+    """A requirement and what was measured; None if it could not be measured."""
 
     asked: str
     measured: float | None
@@ -88,32 +90,32 @@ class Target:
 
 @dataclass(frozen=True)
 class Table:
-    """What the ways of one setting were found to take."""
+    """The measurements of all contenders in one setting."""
 
     setting: Setting
-    ways: Mapping[str, Measured]  # without those that failed
-    failed: Mapping[str, str]  # way → its error
+    contenders: Mapping[str, Measured]  # without those that failed
+    failed: Mapping[str, str]  # contender → its error
 
     def ratios(self, one: str, other: str) -> list[float]:
-        """The time of one way over that of the other, round by round."""
-        pairs = zip(self.ways[one].times, self.ways[other].times, strict=True)
+        """The time of one contender divided by that of the other, round by round."""
+        pairs = zip(self.contenders[one].times, self.contenders[other].times, strict=True)
         return [mine / theirs for mine, theirs in pairs]
 
     def ratio(self, one: str, other: str) -> float | None:
-        """The median of the ratios; None where one of them failed."""
-        if one in self.ways and other in self.ways:
+        """The median of the ratios; None if one of the two failed."""
+        if one in self.contenders and other in self.contenders:
             return statistics.median(self.ratios(one, other))
         return None
 
     def memory(self, one: str, other: str) -> float | None:
-        """The memory of one way over that of the other."""
-        mine, theirs = (self.ways[name].megabytes if name in self.ways else None for name in (one, other))
+        """The memory of one contender divided by that of the other."""
+        mine, theirs = (self.contenders[name].megabytes if name in self.contenders else None for name in (one, other))
         return mine / theirs if mine and theirs else None
 
     def fastest(self, names: Sequence[str]) -> str | None:
-        """The way that takes the least time; None where all of them failed."""
-        there = [name for name in names if name in self.ways]
-        return min(there, key=lambda name: self.ways[name].seconds) if there else None
+        """The fastest of these contenders; None if all of them failed."""
+        present = [name for name in names if name in self.contenders]
+        return min(present, key=lambda name: self.contenders[name].seconds) if present else None
 
 
 @dataclass(frozen=True)
@@ -121,65 +123,65 @@ class Benchmark:
     """A comparison."""
 
     title: str
-    ways: Mapping[str, Way]  # the one to compare with first
-    check: Callable[[Outputs], Mapping[str, Told]]  # what explains each way, or a Disagreement
+    contenders: Mapping[str, Contender]  # the reference first
+    check: Callable[[Outputs], Mapping[str, Details]]  # details of each contender, or a Disagreement
     targets: Callable[[Table], list[Target]]
-    facts: Callable[[Table], Told]  # about the work, and what explains the figures
-    threads: tuple[int, ...] = (2,)  # a table for each
-    reduced_threads: tuple[int, ...] = ()  # those of the reduced size, if fewer
+    facts: Callable[[Table], Details]  # about the work, and what explains the figures
+    threads: tuple[int, ...] = (2,)  # one table each
+    reduced_threads: tuple[int, ...] = ()  # at reduced size, if fewer
     rounds: int = 5
 
 
 def at_least(bound: float, words: str, measured: float | None) -> Target:
-    """It shall be this much or more."""
+    """A target that is met from this bound upwards."""
     return Target(f"≥ {bound:.4g} {words}", measured, None if measured is None else measured >= bound)
 
 
 def at_most(bound: float, words: str, measured: float | None) -> Target:
-    """It shall be this much or less."""
+    """A target that is met up to this bound."""
     return Target(f"≤ {bound:.4g} {words}", measured, None if measured is None else measured <= bound)
 
 
-def agree(outputs: Outputs, tolerance: float) -> dict[str, Told]:
-    """Every output is that of the first way, number by number."""
+def agree(outputs: Outputs, tolerance: float) -> dict[str, Details]:
+    """Compare every output with that of the first contender, number by number."""
     first, *others = outputs
-    told: dict[str, Told] = {}
+    details: dict[str, Details] = {}
     for name in others:
         found = float(abs(outputs[name] - outputs[first]).max())
         if not found <= tolerance:
             raise Disagreement(f"{name} differs from {first} by {found:.2g}, more than {tolerance:g}")
-        told[name] = {"difference": f"{found:.1e}"}
-    return told
+        details[name] = {"difference": f"{found:.1e}"}
+    return details
 
 
 def take_turns(
-    doers: Mapping[str, Doer], rounds: int, check: Callable[[Outputs], object]
+    runners: Mapping[str, Runner], rounds: int, check: Callable[[Outputs], object]
 ) -> tuple[dict[str, list[float]], dict[str, str]]:
-    """Every work once a round: the seconds of each, and the errors of those that broke down."""
-    seconds: dict[str, list[float]] = {name: [] for name in doers}
+    """Let every contender work once per round: the seconds of each, and the errors of those that failed."""
+    seconds: dict[str, list[float]] = {name: [] for name in runners}
     failed: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(-1, rounds):
-            tell(f"round {number + 1} of {rounds}" if number >= 0 else "warming up")
-            names = [name for name in doers if name not in failed]
+            log(f"round {number + 1} of {rounds}" if number >= 0 else "warming up")
+            names = [name for name in runners if name not in failed]
             turn = number % len(names)
             for name in names[turn:] + names[:turn]:
-                keep = Path(folder) / f"{list(doers).index(name)}.npy" if number < 0 else None
-                time.sleep(0.1)  # threads of the one before may spin for a moment
+                keep = Path(folder) / f"{list(runners).index(name)}.npy" if number < 0 else None
+                time.sleep(0.1)  # threads of the previous contender may spin for a moment
                 try:
-                    took = doers[name].work(keep)
-                except WayFailed as error:
+                    took = runners[name].work(keep)
+                except ContenderFailed as error:
                     failed[name] = str(error)
                     continue
                 if number >= 0:
                     seconds[name].append(took)
             if number < 0:
-                check(load_outputs(Path(folder), list(doers)))
+                check(load_outputs(Path(folder), list(runners)))
     return {name: times for name, times in seconds.items() if name not in failed}, failed
 
 
 def load_outputs(folder: Path, names: Sequence[str]) -> dict[str, Any]:
-    """What the ways gave, those that gave something."""
+    """The outputs of those contenders that have one."""
     import numpy as np
 
     paths = {name: folder / f"{number}.npy" for number, name in enumerate(names)}
@@ -187,43 +189,57 @@ def load_outputs(folder: Path, names: Sequence[str]) -> dict[str, Any]:
 
 
 def measure(benchmark: Benchmark, setting: Setting, rounds: int) -> Table:
-    """Make every way ready and let them take turns."""
+    """Get every contender ready and let them take turns."""
     workers: dict[str, Worker] = {}
     failed: dict[str, str] = {}
-    told: dict[str, Told] = {}
-    base = next(iter(benchmark.ways))
+    details: dict[str, Details] = {}
+    reference = next(iter(benchmark.contenders))
     with ExitStack() as stack:
-        for name, way in benchmark.ways.items():
-            tell(f"{setting.threads} threads: making ready {name}")
+        for name, contender in benchmark.contenders.items():
+            log(f"{setting.threads} threads: preparing {name}")
             try:
-                workers[name] = Worker(name, way, setting)
-            except WayFailed as error:
-                if name == base:
-                    raise SystemExit(f"{working()}: {base}: {error}") from None
+                workers[name] = Worker(name, contender, setting)
+            except ContenderFailed as error:
+                if name == reference:
+                    raise SystemExit(f"{benchmark_name()}: {reference}: {error}") from None
                 failed[name] = str(error)
-                tell(f"{name}: {error}")
+                log(f"{name}: {error}")
             else:
                 stack.callback(workers[name].close)
-        times, broken = take_turns(workers, rounds, lambda outputs: told.update(benchmark.check(outputs)))
-        if base in broken:
-            raise SystemExit(f"{working()}: {base}: {broken[base]}")
-        ways = {}
+        times, crashed = take_turns(workers, rounds, lambda outputs: details.update(benchmark.check(outputs)))
+        if reference in crashed:
+            raise SystemExit(f"{benchmark_name()}: {reference}: {crashed[reference]}")
+        contenders = {}
         for name, own in times.items():
             worker = workers[name]
-            explained = {**told.get(name, {}), **worker.more()}
+            explained = {**details.get(name, {}), **worker.extras()}
             memory = (worker.megabytes, worker.megabytes_later)
-            ways[name] = Measured(name, own, worker.how, *memory, explained, worker.versions)
-    return Table(setting, ways, {**failed, **broken})
+            contenders[name] = Measured(name, own, worker.how, *memory, explained, worker.versions)
+    return Table(setting, contenders, {**failed, **crashed})
 
 
 def table_to_json(benchmark: Benchmark, table: Table) -> dict[str, Any]:
-    """A table with its targets and facts, as results hold it."""
-    base = next(iter(table.ways))
+    """A table with its targets and facts, as stored results have it."""
+    reference = next(iter(table.contenders))
     ways = []
-    for name, one in table.ways.items():
-        ratios = table.ratios(name, base)
+    for name, one in table.contenders.items():
+        ratios = table.ratios(name, reference)
         low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
-        ways.append({**asdict(one), "seconds": one.seconds, "ratio": middle, "low": low, "high": high})
+        ways.append(
+            {
+                "name": name,
+                "times": one.times,
+                "how": one.how,
+                "megabytes": one.megabytes,
+                "megabytes_later": one.megabytes_later,
+                "told": dict(one.details),
+                "versions": dict(one.versions),
+                "seconds": one.seconds,
+                "ratio": middle,
+                "low": low,
+                "high": high,
+            }
+        )
     return {
         "threads": table.setting.threads,
         "ways": ways,
@@ -236,21 +252,21 @@ def table_to_json(benchmark: Benchmark, table: Table) -> dict[str, Any]:
 def run(benchmark: Benchmark) -> None:
     """The command line of a benchmark."""
     parser = argparse.ArgumentParser(description=benchmark.title)
-    parser.add_argument("--json", action="store_true", help="the result as JSON")
-    parser.add_argument("--full", action="store_true", help="at full size")
-    parser.add_argument("--rounds", type=int, default=benchmark.rounds)
-    parser.add_argument("--threads", type=int, nargs="+", default=())
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--full", action="store_true", help="run at full size")
+    parser.add_argument("--rounds", type=int, default=benchmark.rounds, help="timed rounds")
+    parser.add_argument("--threads", type=int, nargs="+", default=(), help="numbers of threads, one table each")
     for hidden in ("--work", "--prepare", "--setting"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if name := arguments.work or arguments.prepare:
         setting = Setting(**json.loads(arguments.setting))
-        serve(benchmark.ways[name], setting, prepare=arguments.prepare is not None)
+        serve(benchmark.contenders[name], setting, prepare=arguments.prepare is not None)
         return
     from plait import __version__
     from plait.encoder.find import find_checkpoint
 
-    minilm = str(find_checkpoint("minilm"))
+    minilm = str(find_checkpoint("minilm").folder)
     few = () if arguments.full else benchmark.reduced_threads
     try:
         settings = [
@@ -258,9 +274,9 @@ def run(benchmark: Benchmark) -> None:
         ]
         tables = [measure(benchmark, setting, arguments.rounds) for setting in settings]
     except Disagreement as error:
-        raise SystemExit(f"{working()}: the outputs do not agree: {error}") from None
+        raise SystemExit(f"{benchmark_name()}: the outputs do not agree: {error}") from None
     result = {
-        "benchmark": working(),
+        "benchmark": benchmark_name(),
         "title": benchmark.title,
         "size": "full" if arguments.full else "reduced",
         "rounds": arguments.rounds,
@@ -271,11 +287,10 @@ def run(benchmark: Benchmark) -> None:
     print(json.dumps(result) if arguments.json else f"{section(result)}\n\n{origins([result])}")
 
 
-def working() -> str:
-    """The name of the benchmark that runs."""
+def benchmark_name() -> str:
+    """The name of the running benchmark: its file without the ending."""
     return Path(sys.argv[0]).stem
 
 
-def tell(what: str) -> None:
-    """Say on the standard error what is being done."""
-    print(f"{working()}: {what}", file=sys.stderr, flush=True)
+def log(message: str) -> None:
+    print(f"{benchmark_name()}: {message}", file=sys.stderr, flush=True)

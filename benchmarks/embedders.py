@@ -1,7 +1,7 @@
-"""Ways to embed texts with MiniLM: plait, and its peers in their best configuration.
+"""Contenders that embed texts with MiniLM: plait, and its peers in their best configuration.
 
-Every peer gets texts of like length together, and the size of batches that was fastest on a sample. An embedder is a
-function of texts and the size of batches.
+Every peer batches texts of similar length, with the batch size that was fastest on a sample. An embedder is a function
+of texts and a batch size.
 """
 
 import csv
@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from compare import Ready, Setting, Way
+from compare import Contender, Ready, Setting
 from machine import has_instructions
-from store import kept
+from store import store_folder
 from texts import mixed, scored_pairs, texts_of
 
 Embedder = Callable[[list[str], int], Any]
@@ -23,25 +23,25 @@ BATCHES = (2, 4, 8, 16, 32, 64)
 SORTED = "encode(texts, batch_size), which sorts by length"
 
 
-def plait_way(load: Callable[[Setting], Any], *, scored: bool = False, **options: Any) -> Way:
-    """plait, which chooses its batches itself; scored on STS as well, where that is asked for."""
+def plait_contender(load: Callable[[Setting], Any], *, scored: bool = False, **options: Any) -> Contender:
+    """plait, which chooses its own batches; `scored` also scores it on STS."""
 
     def make(setting: Setting) -> Ready:
         model, texts = load(setting), mixed(setting.full)
-        told = {"STS dev Pearson": lambda: pearson(model.embed)} if scored else {}
-        return Ready(lambda: model.embed(texts), told)
+        extras = {"STS dev Pearson": lambda: pearson(model.embed)} if scored else {}
+        return Ready(lambda: model.embed(texts), extras)
 
-    return Way(make, imports=("plait", "torch", "tokenizers"), **options)
+    return Contender(make, imports=("plait", "torch", "tokenizers"), **options)
 
 
-def peer_way(
+def peer_contender(
     load: Callable[[Setting], Embedder],
     *,
     export: Callable[[Setting], object] | None = None,
     scored: bool = False,
     **options: Any,
-) -> Way:
-    """A peer: what it needs is exported before, and the size of its batches is chosen."""
+) -> Contender:
+    """A peer: its model is exported first if needed, and its batch size is chosen by measurement."""
 
     def prepare(setting: Setting) -> int:
         if export:
@@ -50,20 +50,21 @@ def peer_way(
 
     def make(setting: Setting) -> Ready:
         embed, texts, batch = load(setting), mixed(setting.full), setting.prepared
-        told: dict[str, Callable[[], object]] = {
+        extras: dict[str, Callable[[], object]] = {
             "padding": lambda: share_of_padding(texts, batch, Path(setting.minilm))
         }
         if scored:
-            told["STS dev Pearson"] = lambda: pearson(lambda texts: embed(texts, batch))
-        return Ready(lambda: embed(texts, batch), told, how=f"batches of {batch}, the fastest of {BATCHES}")
+            extras["STS dev Pearson"] = lambda: pearson(lambda texts: embed(texts, batch))
+        return Ready(lambda: embed(texts, batch), extras, how=f"batches of {batch}, the fastest of {BATCHES}")
 
-    return Way(make, prepare=prepare, **options)
+    return Contender(make, prepare=prepare, **options)
 
 
 def best_batch(embed: Embedder, texts: Sequence[str]) -> int:
-    """The size of batches that is fastest on a block of the longest texts and one of those of middle length.
+    """The batch size that is fastest on a sample: a block of texts of median length and one of the longest.
 
-    Sizes are tried from the smallest on, until one is clearly slower than the best; those near the best, twice.
+    Sizes are tried in increasing order until one is clearly slower than the best; those close to the best are tried
+    twice.
     """
     ordered, block = sorted(texts, key=len), BATCHES[-1]
     sample = ordered[len(ordered) // 2 :][:block] + ordered[-block:]
@@ -79,14 +80,13 @@ def best_batch(embed: Embedder, texts: Sequence[str]) -> int:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long it takes."""
-    began = time.perf_counter()
+    started = time.perf_counter()
     work()
-    return time.perf_counter() - began
+    return time.perf_counter() - started
 
 
 def token_lengths(texts: Sequence[str], folder: Path) -> list[int]:
-    """How many tokens each text has, cut where the model cuts."""
+    """The number of tokens of each text, truncated to the model's limit."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -96,14 +96,14 @@ def token_lengths(texts: Sequence[str], folder: Path) -> list[int]:
 
 
 def share_of_padding(texts: Sequence[str], batch: int, folder: Path) -> str:
-    """Of the tokens that are encoded when texts are sorted by characters and each batch is as long as its longest."""
+    """The share of padding if texts are sorted by characters and each batch is padded to its longest text."""
     lengths = token_lengths(sorted(texts, key=lambda text: -len(text)), folder)
     batches = [lengths[start : start + batch] for start in range(0, len(lengths), batch)]
     return f"{1 - sum(lengths) / sum(max(rows) * len(rows) for rows in batches):.1%}"
 
 
 def pearson(embed: Callable[[list[str]], Any]) -> float:
-    """How well cosines follow the scores of STS's dev pairs."""
+    """Pearson's correlation between cosines and the scores of STS's dev pairs."""
     import numpy as np
 
     first, second, scores = scored_pairs()
@@ -113,7 +113,6 @@ def pearson(embed: Callable[[list[str]], Any]) -> float:
 
 
 def sentence_transformers(setting: Setting, folder: Path | str, **options: Any) -> Embedder:
-    """Its own encode."""
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(folder), device="cpu", **options)
@@ -145,7 +144,7 @@ def openvino_embedder(file: str, **hints: str) -> Callable[[Setting], Embedder]:
 
 
 def fastembed_embedder(setting: Setting) -> Embedder:
-    """It does not sort, so texts are handed over by length, the longest first as sentence-transformers does it."""
+    """fastembed does not sort, so it gets texts sorted by length, longest first, like sentence-transformers."""
     from fastembed import TextEmbedding
     from fastembed.common.model_description import ModelSource, PoolingType
 
@@ -166,12 +165,12 @@ def fastembed_embedder(setting: Setting) -> Embedder:
 
 
 def exported(peer: str) -> Path:
-    """Where what a peer exports is kept: in its environment, so that it goes when that is made anew."""
-    return kept(f"venvs/{peer}/exported")
+    """The folder of a peer's exports: inside its environment, so that it disappears when that is created again."""
+    return store_folder(f"venvs/{peer}/exported")
 
 
 def export_onnx(setting: Setting) -> None:
-    """sentence-transformers exports the folder of weights and quantizes it, once."""
+    """Let sentence-transformers export the weights and quantize them, once."""
     if (exported("onnx") / "onnx/model_quint8_avx2.onnx").is_file():
         return
     from sentence_transformers import SentenceTransformer, export_dynamic_quantized_onnx_model
@@ -184,14 +183,14 @@ def export_onnx(setting: Setting) -> None:
 
 
 def export_openvino(setting: Setting) -> None:
-    """sentence-transformers exports the folder of weights; int8 is calibrated on texts that are not measured."""
+    """Let sentence-transformers export the weights, once; int8 is calibrated on texts outside the benchmark."""
     if (exported("openvino") / "openvino/openvino_model_qint8_quantized.xml").is_file():
         return
     from sentence_transformers import SentenceTransformer, export_static_quantized_openvino_model
 
     model, folder = SentenceTransformer(setting.minilm, backend="openvino", device="cpu"), str(exported("openvino"))
     model.save_pretrained(folder)
-    calibration = kept("venvs/openvino/calibration")
+    calibration = store_folder("venvs/openvino/calibration")
     measured = set(mixed(full=True))
     with (calibration / "train.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -202,10 +201,10 @@ def export_openvino(setting: Setting) -> None:
 
 
 def export_fastembed(setting: Setting) -> None:
-    """The graph that sentence-transformers exported, beside a tokenizer that cuts where the others do."""
+    """The graph that sentence-transformers exported, with a tokenizer that truncates to the same limit."""
     folder, graph = exported("fastembed"), exported("onnx") / "onnx/model.onnx"
     if not graph.is_file():
-        raise SystemExit("sentence-transformers could not export the graph that it would load")
+        raise SystemExit("sentence-transformers did not export the graph that fastembed needs")
     for name in ("config.json", "tokenizer.json", "special_tokens_map.json", "tokenizer_config.json"):
         shutil.copy(Path(setting.minilm) / name, folder)
     shutil.copy(graph, folder)

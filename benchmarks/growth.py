@@ -1,4 +1,4 @@
-"""Does embedding a file cost the same for each text, and the same memory, however long the file is?
+"""Do the time per text and the memory of embedding a file stay the same, however long the file is?
 
     python benchmarks/growth.py [--json] [--full] [--rounds N] [--threads N]
 
@@ -12,20 +12,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compare import Benchmark, Disagreement, Setting, Table, Target, Way, Work, at_most, run
-from store import kept
+from compare import Benchmark, Contender, Disagreement, Setting, Table, Target, Work, at_most, run
+from store import store_folder
 from texts import SEED, texts_of
 
 FULL, REDUCED = (1_000, 10_000, 100_000), (1_000, 2_000, 4_000)
-SIZES = ("the smallest file", "the middle one", "the largest")
+SIZES = ("the smallest file", "the middle file", "the largest file")
 
 
 def write_texts(setting: Setting) -> list[str]:
-    """A file for each size: short texts of the same kinds, none of them twice."""
+    """A file for each size: short texts from the same data sets, all distinct."""
     known = [text for name in ("SST", "Quora", "STS") for text in texts_of(name)]
     paths = []
     for size in FULL if setting.full else REDUCED:
-        path = kept("growth") / f"{size}.csv"
+        path = store_folder("growth") / f"{size}.csv"
         generator = random.Random(f"{SEED}/{size}")
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
@@ -57,36 +57,36 @@ def check(outputs) -> dict[str, dict[str, object]]:
     return {name: {"texts": rows} for name, rows in zip(SIZES, found, strict=True)}
 
 
-def further_text(table: Table) -> tuple[float, float]:
-    """Milliseconds for each further text from the smallest file to the middle one, and from that to the largest."""
+def added_text(table: Table) -> tuple[float, float]:
+    """Milliseconds per added text, from the smallest file to the middle one and from there to the largest."""
     sizes = FULL if table.setting.full else REDUCED
-    small, middle, large = (table.ways[name].times for name in SIZES)
+    small, middle, large = (table.contenders[name].times for name in SIZES)
     first = [(b - a) / (sizes[1] - sizes[0]) for a, b in zip(small, middle, strict=True)]
     second = [(c - b) / (sizes[2] - sizes[1]) for b, c in zip(middle, large, strict=True)]
     return 1000 * statistics.median(first), 1000 * statistics.median(second)
 
 
 def targets(table: Table) -> list[Target]:
-    first, second = further_text(table)
-    peaks = [table.ways[name].megabytes or 0.0 for name in SIZES]
+    first, second = added_text(table)
+    peaks = [table.contenders[name].megabytes or 0.0 for name in SIZES]
     return [
-        at_most(0.1, "apart: the time of a further text, among many and among few", abs(second / first - 1)),
-        at_most(50, "MB between the peaks of memory", max(peaks) - min(peaks)),
+        at_most(0.1, "relative difference in the time per added text", abs(second / first - 1)),
+        at_most(50, "MB between the memory peaks", max(peaks) - min(peaks)),
     ]
 
 
 def facts(table: Table) -> dict[str, object]:
-    first, second = further_text(table)
+    first, second = added_text(table)
     return {
-        "a further text": f"{first:.2f} ms up to the middle size, {second:.2f} ms beyond",
+        "per added text": f"{first:.2f} ms up to the middle size, {second:.2f} ms beyond",
         "MB": "the peak of the whole process",
     }
 
 
 BENCHMARK = Benchmark(
-    "Embedding files that grow",
+    "Embedding files of growing size",
     {
-        name: Way(lambda setting, place=place: embed_file(place, setting), prepare=write_texts)
+        name: Contender(lambda setting, place=place: embed_file(place, setting), prepare=write_texts)
         for place, name in enumerate(SIZES)
     },
     check=check,

@@ -1,4 +1,4 @@
-"""What a measurement was taken on."""
+"""The machine and the versions behind a measurement."""
 
 import os
 import subprocess
@@ -21,25 +21,25 @@ def machine() -> dict[str, object]:
 
 
 def has_instructions(name: str) -> bool:
-    """Whether the processor has a set of instructions, such as avx512_vnni."""
+    """Whether the processor has an instruction set such as avx512_vnni."""
     return name in Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
 
 
 def versions_of(modules: tuple[str, ...]) -> dict[str, str]:
-    """The versions of the packages that these modules came with."""
-    homes = packages_distributions()
-    names = sorted({name for module in modules for name in homes.get(module.partition(".")[0], ())})
+    """The versions of the packages that these modules belong to."""
+    packages = packages_distributions()
+    names = sorted({name for module in modules for name in packages.get(module.partition(".")[0], ())})
     return {name: version(name) for name in names}
 
 
 def commit() -> str:
-    """Which state of the repository this is; + where files were changed since."""
+    """The commit that is checked out, with a + if files have changed since."""
     command = ["git", "-C", str(REPO), "describe", "--always", "--dirty=+", "--abbrev=10"]
     done = subprocess.run(command, capture_output=True, text=True)
     return done.stdout.strip() or "unknown"
 
 
-def status(key: str) -> float:
-    """A figure of this process in megabytes, such as VmHWM, its peak; Linux only."""
+def process_megabytes(key: str) -> float:
+    """A memory figure of this process, such as VmHWM, its peak; Linux only."""
     with Path("/proc/self/status").open(encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(key)) / 1024

@@ -1,11 +1,11 @@
 """Run every benchmark, one after the other, and write docs/benchmarks.md.
 
-    python benchmarks/run.py                       all of them at reduced size: at most half an hour
-    python benchmarks/run.py --full                at full size: hours; those that are done are not run again
-    python benchmarks/run.py [--full] --again NAME this one anew
-    python benchmarks/run.py [--full] --page       only the page, of what was measured
+    python benchmarks/run.py                        all of them at reduced size: at most half an hour
+    python benchmarks/run.py --full                 at full size: hours; finished ones are not run again
+    python benchmarks/run.py [--full] --again NAME  run this one again
+    python benchmarks/run.py [--full] --page        only write the page, from stored results
 
-What was measured is kept in .benchmarks/, so a run that was stopped goes on with the next benchmark.
+Results are stored in .benchmarks/, so a run that was stopped resumes with the next benchmark.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from page import page, section
-from store import REPO, kept
+from store import REPO, store_folder
 
 HERE = Path(__file__).resolve().parent
 DOCS = REPO / "docs"
@@ -26,53 +26,51 @@ NAMES = tuple(name for name in ORDER if (HERE / f"{name}.py").is_file())
 
 
 def measure(name: str, size: str) -> str | None:
-    """Run one benchmark and keep its result; what went wrong, if anything did."""
+    """Run one benchmark and store its result; the error, if there was one."""
     command = [sys.executable, HERE / f"{name}.py", "--json", *(["--full"] if size == "full" else [])]
-    stored(name, size).unlink(missing_ok=True)
-    last = "it said nothing"
-    with tempfile.TemporaryFile("w+") as said:
-        with subprocess.Popen(command, stdout=said, stderr=subprocess.PIPE, text=True) as process:
+    result_path(name, size).unlink(missing_ok=True)
+    last = "no output"
+    with tempfile.TemporaryFile("w+") as output:
+        with subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             for line in process.stderr:
                 print(line, end="", file=sys.stderr, flush=True)
                 last = line.strip() or last
         if process.returncode:
             return last
-        said.seek(0)
-        result = json.load(said)
-    aside = kept(size) / f"{name}.json.aside"
-    aside.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8")
-    aside.replace(stored(name, size))
+        output.seek(0)
+        result = json.load(output)
+    partial = store_folder(size) / f"{name}.json.partial"
+    partial.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8")
+    partial.replace(result_path(name, size))
     print(f"{section(result)}\n", flush=True)
     return None
 
 
-def stored(name: str, size: str) -> Path:
-    """Where the result of a benchmark is kept."""
-    return kept(size) / f"{name}.json"
+def result_path(name: str, size: str) -> Path:
+    return store_folder(size) / f"{name}.json"
 
 
 def write_page(size: str, failed: dict[str, str]) -> None:
-    """docs/benchmarks.md: a head and a tail written by hand, and between them what was measured."""
-    found = [stored(name, size) for name in NAMES]
+    """docs/benchmarks.md: the results between a head and a tail that are written by hand."""
+    found = [result_path(name, size) for name in NAMES]
     results = [json.loads(path.read_text(encoding="utf-8")) for path in found if path.is_file()]
     head, tail = (DOCS / f"benchmarks.{part}.md" for part in ("head", "tail"))
-    said = page(results, failed, head.read_text("utf-8"), tail.read_text("utf-8") if tail.is_file() else "")
-    (DOCS / "benchmarks.md").write_text(said, encoding="utf-8")
+    text = page(results, failed, head.read_text("utf-8"), tail.read_text("utf-8") if tail.is_file() else "")
+    (DOCS / "benchmarks.md").write_text(text, encoding="utf-8")
 
 
 def choose(size: str, again: Sequence[str]) -> list[str]:
-    """What to run: what is named; else everything, but at full size not what is done."""
+    """The benchmarks to run: at reduced size those named, or all; at full size those named and the unfinished."""
     if size == "reduced":
         return list(again or NAMES)
-    return [name for name in NAMES if name in again or not stored(name, size).is_file()]
+    return [name for name in NAMES if name in again or not result_path(name, size).is_file()]
 
 
 def main() -> None:
-    """Run what is asked for, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="at full size")
-    parser.add_argument("--again", nargs="+", default=[], choices=NAMES, metavar="NAME", help="run these anew")
+    parser.add_argument("--full", action="store_true", help="run at full size")
+    parser.add_argument("--again", nargs="+", default=[], choices=NAMES, metavar="NAME", help="run these again")
     parser.add_argument("--page", action="store_true", help="only write the page")
     arguments = parser.parse_args()
     size = "full" if arguments.full else "reduced"

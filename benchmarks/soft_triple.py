@@ -1,4 +1,4 @@
-"""SoftTriple in chunks against the plain formula and pytorch-metric-learning, forwards and backwards.
+"""SoftTriple in chunks against the plain formula and pytorch-metric-learning, forward and backward.
 
 python benchmarks/soft_triple.py [--json] [--rounds N] [--threads N]
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from compare import Benchmark, Setting, Table, Target, Way, Work, agree, at_least, at_most, run
+from compare import Benchmark, Contender, Setting, Table, Target, Work, agree, at_least, at_most, run
 from pytorch_metric_learning.losses import SoftTripleLoss
 from torch import Tensor, nn
 
@@ -18,7 +18,7 @@ GAMMA, LAMBDA, DELTA = 0.1, 3.3, 0.3
 
 
 def inputs() -> tuple[Tensor, Tensor, SoftTriple]:
-    """The same states, labels and proxies for every way."""
+    """The same states, labels and proxies for every contender."""
     generator = torch.Generator().manual_seed(0)
     states_ND = torch.randn(TOKENS, WIDTH, generator=generator).requires_grad_()
     label_N = torch.randint(CLASSES, (TOKENS,), generator=generator)
@@ -28,7 +28,7 @@ def inputs() -> tuple[Tensor, Tensor, SoftTriple]:
 
 def in_chunks(setting: Setting) -> Work:
     states_ND, label_N, module = inputs()
-    return lambda: trained(lambda: module(states_ND, label_N), states_ND, module)
+    return lambda: one_step(lambda: module(states_ND, label_N), states_ND, module)
 
 
 def plain(setting: Setting) -> Work:
@@ -41,7 +41,7 @@ def plain(setting: Setting) -> Work:
         mean_NC = (torch.softmax(similarity_NCK / GAMMA, dim=-1) * similarity_NCK).sum(dim=-1)
         return F.cross_entropy(LAMBDA * (mean_NC - DELTA * F.one_hot(label_N, CLASSES)), label_N)
 
-    return lambda: trained(loss, states_ND, module)
+    return lambda: one_step(loss, states_ND, module)
 
 
 def peer(setting: Setting) -> Work:
@@ -49,11 +49,11 @@ def peer(setting: Setting) -> Work:
     theirs = SoftTripleLoss(CLASSES, WIDTH, centers_per_class=PROXIES, la=LAMBDA, gamma=GAMMA, margin=DELTA)
     with torch.no_grad():
         theirs.fc.copy_(module.proxies_CKD.flatten(0, 1).T)
-    return lambda: trained(lambda: theirs(states_ND, label_N), states_ND, theirs)
+    return lambda: one_step(lambda: theirs(states_ND, label_N), states_ND, theirs)
 
 
-def trained(make: Callable[[], Tensor], states_ND: Tensor, module: nn.Module) -> float:
-    """One step without the update; gradients start anew, as they do in training."""
+def one_step(make: Callable[[], Tensor], states_ND: Tensor, module: nn.Module) -> float:
+    """One step without the update; gradients start from zero, as they do in training."""
     states_ND.grad = None
     module.zero_grad(set_to_none=True)
     loss = make()
@@ -69,13 +69,13 @@ def targets(table: Table) -> list[Target]:
 
 
 PEER = "pytorch-metric-learning"
-SIZES = {"tokens": TOKENS, "classes": CLASSES, "proxies of each class": PROXIES, "width": WIDTH}
+SIZES = {"tokens": TOKENS, "classes": CLASSES, "proxies per class": PROXIES, "width": WIDTH}
 BENCHMARK = Benchmark(
-    "SoftTriple, forwards and backwards",
+    "SoftTriple, forward and backward",
     {
-        "plait": Way(in_chunks, how="similarities in chunks"),
-        "plain formula": Way(plain),
-        PEER: Way(peer, imports=("pytorch_metric_learning",), how="its SoftTripleLoss with the same proxies"),
+        "plait": Contender(in_chunks, how="similarities in chunks"),
+        "plain formula": Contender(plain),
+        PEER: Contender(peer, imports=("pytorch_metric_learning",), how="its SoftTripleLoss with the same proxies"),
     },
     check=lambda losses: agree(losses, 1e-4),
     targets=targets,

@@ -2,8 +2,8 @@
 
     python benchmarks/starter_gain.py --seeds 1 2 3 [--json] [--set key=value]
 
-Both are scored on the rows of dev and test together, task by task; the paired bootstrap resamples rows, the same for
-both, and averages over tasks and seeds. dev also chose the epoch of both.
+Both are scored on the rows of dev and test together, task by task. The paired bootstrap resamples the same rows for
+both and averages over tasks and seeds. dev also selected the epoch of both.
 """
 
 import argparse
@@ -15,16 +15,18 @@ from pathlib import Path
 import numpy as np
 
 from plait.data.examples import Examples
-from plait.evaluation.evaluate import decode_examples, metric_on
+from plait.data.predictions import Predictions
 from plait.evaluation.significance import paired_bootstrap
-from plait.model.decode import Decoded
-from plait.model.load import load_model
-from plait.model.model import Model
+from plait.metrics import metrics_of
+from plait.model.directory.load import load_model
+from plait.model.encode_texts import predict_columns
 from plait.model.tasks import TaskSpec
-from plait.model.watch import Silent
+from plait.progress import SilentProgress
+from plait.resolve.run import resolve_run
 from plait.training.baselines import frozen_model
-from plait.training.loop import as_recipe, train
-from plait.training.settle import settle_recipe
+from plait.training.train import as_recipe, train
+
+Pair = tuple[Predictions, Predictions]  # of the trained and of the frozen model
 
 
 def both_splits(splits: dict[str, Examples]) -> Examples:
@@ -33,41 +35,46 @@ def both_splits(splits: dict[str, Examples]) -> Examples:
     return Examples(texts, np.concatenate([dev.labels, test.labels]), [*dev.origins, *test.origins])
 
 
-def gain(spec: TaskSpec, labels: np.ndarray, pairs: list[tuple[Decoded, Decoded]], rows: np.ndarray) -> float:
-    """The difference between the trained and the frozen model on some rows, mean over the seeds."""
+def score(spec: TaskSpec, labels_n: np.ndarray, predictions: Predictions, rows: np.ndarray) -> float:
+    """The task's own metric on some rows."""
+    chosen = predictions.rows(rows)
+    return metrics_of(spec.labels.kind)[spec.metric](labels_n[rows], chosen.values, chosen.probabilities)
+
+
+def gain(spec: TaskSpec, labels_n: np.ndarray, pairs: list[Pair], rows: np.ndarray) -> float:
+    """The score of the trained model minus that of the frozen one on some rows, averaged over seeds."""
     return float(
-        np.mean(
-            [metric_on(spec, labels, tuned, rows) - metric_on(spec, labels, frozen, rows) for tuned, frozen in pairs]
-        )
+        np.mean([score(spec, labels_n, tuned, rows) - score(spec, labels_n, frozen, rows) for tuned, frozen in pairs])
     )
 
 
-def measure(seeds: list[int], assignments: list[str]) -> dict:
-    decoded: dict[str, list[tuple[Decoded, Decoded]]] = {}
+def measure(seeds: list[int], overrides: list[str]) -> dict:
+    predicted: dict[str, list[Pair]] = {}
     examples: dict[str, Examples] = {}
     specs: dict[str, TaskSpec] = {}
     seconds = []
     for seed in seeds:
-        changes = [*assignments, f"seed={seed}"]
-        settled = settle_recipe(as_recipe("starter", None, None, changes))
-        frozen, _ = frozen_model(settled, Silent())
+        changes = [*overrides, f"seed={seed}"]
+        resolved = resolve_run(as_recipe("starter", None, None, changes))
+        frozen, _ = frozen_model(resolved, SilentProgress())
         with tempfile.TemporaryDirectory() as folder:
-            result = train("starter", Path(folder) / "run", assignments=changes, baselines=False)
+            result = train("starter", Path(folder) / "run", overrides=changes, baselines=False)
             seconds.append(result.seconds)
-            tuned: Model = load_model(result.model)
-        for name, task in settled.tasks.items():
+            tuned = load_model(result.model).model
+        for name, task in resolved.last.tasks.items():
             specs[name], examples[name] = task.spec, both_splits(task.splits)
-            pair = decode_examples(tuned, name, examples[name]), decode_examples(frozen, name, examples[name])
-            decoded.setdefault(name, []).append(pair)
+            texts = examples[name].texts
+            pair = tuple(predict_columns(model, name, texts).predictions for model in (tuned, frozen))
+            predicted.setdefault(name, []).append(pair)
     table, differences = {}, []
-    for name, pairs in decoded.items():
+    for name, pairs in predicted.items():
         labels, every = examples[name].labels, np.arange(len(examples[name]))
         difference = partial(gain, specs[name], labels, pairs)
         differences.append((difference, len(every)))
         table[name] = {
             "metric": specs[name].metric,
-            "trained": [metric_on(specs[name], labels, tuned, every) for tuned, _ in pairs],
-            "frozen": [metric_on(specs[name], labels, frozen, every) for _, frozen in pairs],
+            "trained": [score(specs[name], labels, tuned, every) for tuned, _ in pairs],
+            "frozen": [score(specs[name], labels, frozen, every) for _, frozen in pairs],
             "gain": difference(every),
             "interval": paired_bootstrap([(difference, len(every))]),
         }
@@ -78,10 +85,10 @@ def measure(seeds: list[int], assignments: list[str]) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--set", dest="assignments", action="append", default=[])
+    parser.add_argument("--set", dest="overrides", action="append", default=[])
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    found = measure(arguments.seeds, arguments.assignments)
+    found = measure(arguments.seeds, arguments.overrides)
     if arguments.json:
         print(json.dumps(found))
         return
@@ -94,7 +101,7 @@ def main() -> None:
         )
     low, high = found["interval"]
     print(f"| mean | | | | {found['gain']:+.3f} | {low:+.3f} to {high:+.3f} |")
-    print(f"\nSeeds {found['seeds']}, training {', '.join(f'{value:.0f}' for value in found['seconds'])} s each.")
+    print(f"\nSeeds {found['seeds']}; training took {', '.join(f'{value:.0f}' for value in found['seconds'])} s.")
 
 
 if __name__ == "__main__":

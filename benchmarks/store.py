@@ -1,4 +1,4 @@
-"""Where benchmarks keep what they make: virtual environments of peers, exported models, results. Not in git."""
+"""Where benchmarks keep what they produce: virtual environments of peers, exported models, results. Not in git."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ REPO = Path(__file__).resolve().parent.parent
 STORE = REPO / ".benchmarks"
 
 
-def kept(name: str) -> Path:
-    """A folder of that name among what is kept; it is there."""
+def store_folder(name: str) -> Path:
+    """A folder in the store, created if it is missing."""
     folder = STORE / name
     folder.mkdir(parents=True, exist_ok=True)
     (STORE / ".gitignore").write_text("*\n", encoding="utf-8")

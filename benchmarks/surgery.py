@@ -6,30 +6,32 @@ python benchmarks/surgery.py [--json] [--rounds N] [--threads N]
 from collections.abc import Callable
 
 import torch
-from compare import Benchmark, Setting, Table, Target, Way, Work, agree, at_least, at_most, run
+from compare import Benchmark, Contender, Setting, Table, Target, Work, agree, at_least, at_most, run
 from torch import Tensor
 from torchjd.aggregation import PCGrad
 from torchjd.autojac import backward, jac_to_grad
 
+from plait.data.batch import make_batch
 from plait.gradients.combine import draw_orders, surgery
-from plait.training.backward import pass_on
-from plait.training.loop import as_recipe
+from plait.resolve.run import resolve_run
+from plait.training.objective import Pass
 from plait.training.seeds import seeded
-from plait.training.settle import settle_recipe
 from plait.training.step import shared_parameters
-from plait.training.trainer import Trainer
+from plait.training.train import as_recipe
+from plait.training.trainer import Trainer, build_start_model
 
 BATCH = 32
 
 
 def trainer_for(combine: str) -> tuple[Trainer, list]:
-    """The starter recipe and its first step; the rate is next to 0, so that every step costs the same."""
+    """The starter recipe and its first step; with a learning rate near 0, every step costs the same."""
     changes = [f"batch_size={BATCH}", "lr=1e-9", "head_lr=1e-9", f"schedule={{name: together, combine: {combine}}}"]
-    trainer = Trainer(settle_recipe(as_recipe("starter", None, None, changes)))
+    resolved = resolve_run(as_recipe("starter", None, None, changes))
+    trainer = Trainer(resolved.last, build_start_model(resolved))
     return trainer, next(iter(trainer.plan.epoch_plan(0)))
 
 
-def of_plait(combine: str) -> Callable[[Setting], Work]:
+def with_plait(combine: str) -> Callable[[Setting], Work]:
     def make(setting: Setting) -> Work:
         trainer, planned = trainer_for(combine)
         return lambda: list(trainer.step(0, planned).values())
@@ -38,20 +40,21 @@ def of_plait(combine: str) -> Callable[[Setting], Work]:
 
 
 def all_losses(trainer: Trainer, planned: list) -> list[Tensor]:
-    """The losses of all tasks, with the graphs of all of them; the same dropout as in plait's own step."""
+    """The losses of all tasks, their graphs all alive; dropout is the same as in plait's own step."""
     trainer.optimizer.zero_grad(set_to_none=True)
-    trainer.model.train()
+    model = trainer.model.train()
     losses = []
-    for batch in trainer.batches(planned):
-        objective = trainer.objectives[batch.task]
-        with seeded(f"{trainer.seed}/0/{batch.task}/0", trainer.model.device):
-            passed = pass_on(trainer.model, objective, batch, trainer.encode(batch))
-            losses.append(objective(passed, torch.from_numpy(batch.labels)))
+    for task, rows in planned:
+        batch = make_batch(task, rows, trainer.resolved.tasks[task].train.labels, trainer.tokens[task])
+        with seeded(f"{trainer.seed}/0/{task}/0", model.device):
+            views = model.encode(batch).views
+            outputs_BC = model.outputs(task, [views[view] for view in model.tasks[task].views])
+            losses.append(trainer.objectives[task](Pass(outputs_BC, views), torch.from_numpy(batch.labels)))
     return losses
 
 
 def all_alive(setting: Setting) -> Work:
-    """As LibMTL does it: every graph is there, and the gradients of each task are asked for in turn."""
+    """As LibMTL does it: every graph stays alive, and each task's gradients are computed in turn."""
     trainer, planned = trainer_for("sum")
     shared = list(shared_parameters(trainer.model))
     heads = [weight for name, weight in trainer.model.named_parameters() if name.startswith("heads.")]
@@ -75,7 +78,7 @@ def all_alive(setting: Setting) -> Work:
     return step
 
 
-def of_torchjd(setting: Setting) -> Work:
+def with_torchjd(setting: Setting) -> Work:
     trainer, planned = trainer_for("sum")
 
     def step() -> list[float]:
@@ -100,16 +103,16 @@ OURS = "plait's surgery"
 BENCHMARK = Benchmark(
     "Gradient surgery, one step of three tasks",
     {
-        "sum": Way(of_plait("sum"), how="plait's own step with `combine: sum`"),
-        OURS: Way(of_plait("surgery"), how="plait's own step with `combine: surgery`"),
-        "all graphs alive": Way(all_alive, how="as LibMTL does it, on plait's encoder and heads"),
-        "torchjd's backward": Way(
-            of_torchjd, imports=("torchjd",), how="autojac with PCGrad, on plait's encoder and heads"
+        "sum": Contender(with_plait("sum"), how="plait's own step with `combine: sum`"),
+        OURS: Contender(with_plait("surgery"), how="plait's own step with `combine: surgery`"),
+        "all graphs alive": Contender(all_alive, how="as LibMTL does it, on plait's encoder and heads"),
+        "torchjd's backward": Contender(
+            with_torchjd, imports=("torchjd",), how="autojac with PCGrad, on plait's encoder and heads"
         ),
     },
     check=lambda losses: agree(losses, 1e-4),
     targets=targets,
-    facts=lambda table: {"encoder": "minilm", "tasks": 3, "batch of each": BATCH},
+    facts=lambda table: {"encoder": "minilm", "tasks": 3, "batch of each task": BATCH},
 )
 
 if __name__ == "__main__":

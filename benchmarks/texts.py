@@ -1,6 +1,6 @@
-"""Real texts of mixed length, the same for every way, and scored pairs.
+"""Real texts of mixed length, the same for every contender, and scored pairs.
 
-They are the files of Stanford's CS224N default project, in the folder `cs224n` of $PLAIT_DATA or of ../shared/data.
+They come from the files of Stanford's CS224N default project, in the folder `cs224n` of $PLAIT_DATA or ../shared/data.
 """
 
 import csv
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from store import REPO
 
-# Set → its file, its text columns, and its share of the texts.
+# Data set → its file, its text columns, and its share of the texts.
 SETS = {
     "SST": ("ids-sst-train.csv", ("sentence",), 0.3),
     "Quora": ("quora-train.csv", ("sentence1", "sentence2"), 0.3),
@@ -21,28 +21,26 @@ FULL, REDUCED = 5000, 300
 SEED = 11711
 
 
-def folder() -> Path:
-    """Where the files are."""
+def data_folder() -> Path:
     for place in (os.environ.get("PLAIT_DATA"), REPO.parent / "shared" / "data"):
         if place and (Path(place) / "cs224n").is_dir():
             return Path(place) / "cs224n"
-    raise SystemExit("the texts are missing: set PLAIT_DATA to a folder that has cs224n/")
+    raise SystemExit("the texts are missing: set PLAIT_DATA to a folder that contains cs224n/")
 
 
-def rows(name: str) -> list[dict[str, str]]:
-    """The rows of a file."""
-    with (folder() / name).open(encoding="utf-8", newline="") as file:
+def read_rows(name: str) -> list[dict[str, str]]:
+    with (data_folder() / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
 def texts_of(name: str) -> list[str]:
-    """The distinct texts of a set."""
+    """The distinct texts of a data set."""
     file, columns, _ = SETS[name]
-    return list(dict.fromkeys(row[column].strip() for row in rows(file) for column in columns))
+    return list(dict.fromkeys(row[column].strip() for row in read_rows(file) for column in columns))
 
 
 def draw(full: bool) -> dict[str, list[str]]:
-    """Set → some of its texts, as many as its share is."""
+    """Data set → a sample of its texts, sized by its share."""
     total = FULL if full else REDUCED
     return {
         name: random.Random(f"{SEED}/{name}").sample(texts_of(name), round(total * share))
@@ -51,7 +49,7 @@ def draw(full: bool) -> dict[str, list[str]]:
 
 
 def mixed(full: bool) -> list[str]:
-    """The texts of all sets, shuffled, each once."""
+    """The sampled texts of all data sets, without duplicates, shuffled."""
     texts = list(dict.fromkeys(text for drawn in draw(full).values() for text in drawn))
     random.Random(SEED).shuffle(texts)
     return texts
@@ -59,9 +57,9 @@ def mixed(full: bool) -> list[str]:
 
 def scored_pairs() -> tuple[list[str], list[str], list[float]]:
     """The pairs of STS's dev file with their similarities."""
-    found = rows("sts-dev.csv")
+    rows = read_rows("sts-dev.csv")
     return (
-        [row["sentence1"] for row in found],
-        [row["sentence2"] for row in found],
-        [float(row["similarity"]) for row in found],
+        [row["sentence1"] for row in rows],
+        [row["sentence2"] for row in rows],
+        [float(row["similarity"]) for row in rows],
     )

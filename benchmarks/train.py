@@ -1,10 +1,10 @@
-"""Training on STS and Quora, and with SST beside them: plait, two trainers and a plain loop, on the same batches.
+"""Training on STS and Quora, and on SST as well: plait, two trainers and a plain loop, on the same batches.
 
 python benchmarks/train.py [--json] [--full] [--rounds N] [--threads N]
 
-The first round, which is not counted, trains without dropout, and the losses of its steps must agree; the others train
-with the dropout of the checkpoint. What is timed goes from texts in memory to the last update: tokens, batches and
-steps, but not the loading of weights. Batches are made of rows of like length, except where a way says otherwise.
+The warm-up round trains without dropout, and the losses of its steps must agree; the timed rounds train with the
+dropout of the checkpoint. Timed from texts in memory to the last update: tokenization, batches and steps, but not the
+loading of weights. Batches consist of rows of similar length, unless a contender says otherwise.
 """
 
 import tempfile
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from compare import Benchmark, Ready, Setting, Table, Target, Way, Work, agree, at_least, run
+from compare import Benchmark, Contender, Ready, Setting, Table, Target, Work, agree, at_least, run
 from trainers import (
     BATCH,
     CLIP,
@@ -31,7 +31,7 @@ from training_rows import batches_for, in_turns, lengths_of, write_task
 
 ALL = (*PAIRS, "sst")
 BOTH = ["text1", "text2"]
-TASKS = {  # as the peers train them: errors of cosines between 0 and 1, contrastive with a margin, 5 classes
+TASKS = {  # as the peers train them: squared errors of cosines in [0, 1], contrastive with a margin, 5 classes
     "sts": {
         "text": BOTH,
         "label": {"column": "label", "range": [0, 5]},
@@ -49,10 +49,10 @@ TASKS = {  # as the peers train them: errors of cosines between 0 and 1, contras
 
 
 def train_with_plait(tasks: tuple[str, ...], setting: Setting) -> tuple[Any, Callable[[], Iterator[float]]]:
-    """The model, and what trains it."""
-    from plait.training.loop import as_recipe
-    from plait.training.settle import settle_recipe
-    from plait.training.trainer import Trainer, model_for
+    """The model, and a function that trains it."""
+    from plait.resolve.run import resolve_run
+    from plait.training.train import as_recipe
+    from plait.training.trainer import Trainer, build_start_model
 
     batches = batches_for(tasks, BATCH, setting)
     recipe = {
@@ -70,8 +70,8 @@ def train_with_plait(tasks: tuple[str, ...], setting: Setting) -> tuple[Any, Cal
     with tempfile.TemporaryDirectory() as folder:
         for task, own in batches.items():
             write_task(Path(folder) / f"{task}.jsonl", [row for batch in own for row in batch])
-        settled = settle_recipe(as_recipe(recipe, folder, None, []))
-    model = model_for(settled)
+        resolved = resolve_run(as_recipe(recipe, folder, None, []))
+    model = build_start_model(resolved)
     if "sst" in tasks:
         fill_head(model.heads["sst"].linear)
     rows = {
@@ -80,14 +80,14 @@ def train_with_plait(tasks: tuple[str, ...], setting: Setting) -> tuple[Any, Cal
     }
 
     def train() -> Iterator[float]:
-        trainer = Trainer(settled, model)
+        trainer = Trainer(resolved.last, model)
         for number, step in enumerate(in_turns(rows)):
             yield from trainer.step(number, [step]).values()
 
     return model, train
 
 
-def of_plait(tasks: tuple[str, ...]) -> Callable[[Setting], Work]:
+def with_plait(tasks: tuple[str, ...]) -> Callable[[Setting], Work]:
     return lambda setting: without_dropout_first(*train_with_plait(tasks, setting))
 
 
@@ -98,11 +98,11 @@ def products_alone(setting: Setting) -> Ready:
     _, train = train_with_plait(PAIRS, setting)
     with Products() as products:
         list(train())
-    return Ready(products.work(torch.randn(products.largest)), how=f"{len(products.again):,} products")
+    return Ready(products.work(torch.randn(products.largest)), how=f"{len(products.calls):,} products")
 
 
 def check(outputs) -> dict[str, dict[str, object]]:
-    """The losses of all steps agree among the ways that train the same tasks."""
+    """The losses of all steps agree among the contenders that train the same tasks."""
     with_sst = {name: losses for name, losses in outputs.items() if name.endswith(SST)}
     others = {name: losses for name, losses in outputs.items() if name not in with_sst}
     return {**agree(others, 1e-4), **agree(with_sst, 1e-4)}
@@ -111,10 +111,10 @@ def check(outputs) -> dict[str, dict[str, object]]:
 def facts(table: Table) -> dict[str, object]:
     rows = [row for _, batch in in_turns(batches_for(PAIRS, BATCH, table.setting)) for row in batch]
     tokens, steps = sum(map(sum, lengths_of(rows, table.setting.minilm))), len(rows) // BATCH
-    speed = {name: tokens / way.seconds for name, way in table.ways.items() if name != LIMIT and SST not in name}
+    speed = {name: tokens / one.seconds for name, one in table.contenders.items() if name != LIMIT and SST not in name}
     return {
-        "steps": f"{steps} of {BATCH} pairs each, {tokens / steps:,.0f} tokens",
-        "tokens a second": ", ".join(f"{name} {value:,.0f}" for name, value in speed.items()),
+        "steps": f"{steps} of {BATCH} pairs and {tokens / steps:,.0f} tokens each",
+        "tokens per second": ", ".join(f"{name} {value:,.0f}" for name, value in speed.items()),
         "share of the limit": f"{table.ratio(LIMIT, PLAIT) or 0:.0%}",
     }
 
@@ -123,14 +123,18 @@ def targets(table: Table) -> list[Target]:
     fastest, with_sst = table.fastest([SORTED, TRAINER, LOOP]), table.fastest([TRAINER + SST, LOOP + SST])
     return [
         at_least(1.5, f"× the speed of {DOCUMENTED}", table.ratio(DOCUMENTED, PLAIT)),
-        at_least(1.15, f"× the fastest on batches of like length, {fastest}", table.ratio(fastest or "", PLAIT)),
-        at_least(1.15, f"× the fastest of those with SST, {with_sst}", table.ratio(with_sst or "", PLAIT + SST)),
+        at_least(
+            1.15,
+            f"× the speed of the fastest on batches of similar length, {fastest}",
+            table.ratio(fastest or "", PLAIT),
+        ),
+        at_least(1.15, f"× the speed of the fastest with SST, {with_sst}", table.ratio(with_sst or "", PLAIT + SST)),
     ]
 
 
-PLAIT, LIMIT, SST = "plait", "matrix products alone", ", SST too"
+PLAIT, LIMIT, SST = "plait", "matrix products alone", ", with SST"
 DOCUMENTED = "sentence-transformers' trainer"
-SORTED = f"{DOCUMENTED}, rows of like length"
+SORTED = f"{DOCUMENTED}, rows of similar length"
 TRAINER, LOOP = "transformers' trainer", "plain loop"
 HALVES = "the texts of a batch sorted and padded in two halves"
 THEIRS = {"peer": "trainers", "imports": ("torch", "transformers", "accelerate")}
@@ -138,25 +142,25 @@ OURS = {"imports": ("torch", "plait", "tokenizers")}
 BENCHMARK = Benchmark(
     "Training on STS and Quora",
     {
-        PLAIT: Way(of_plait(PAIRS), how="`Trainer.step`, a recipe with `schedule: alternate`", **OURS),
-        DOCUMENTED: Way(
+        PLAIT: Contender(with_plait(PAIRS), how="`Trainer.step`, a recipe with `schedule: alternate`", **OURS),
+        DOCUMENTED: Contender(
             sentence_transformers_trainer(own_batches=True),
             peer="trainers",
             imports=("torch", "sentence_transformers", "datasets", "accelerate"),
-            how="a dictionary of datasets and one of losses, round robin, its own shuffled batches",
+            how="dictionaries of datasets and losses, round robin, its own shuffled batches",
         ),
-        SORTED: Way(
+        SORTED: Contender(
             sentence_transformers_trainer(own_batches=False),
             peer="trainers",
             imports=("torch", "sentence_transformers", "datasets", "accelerate"),
             how="the same, on plait's batches",
         ),
-        TRAINER: Way(transformers_trainer(PAIRS), how=f"a module around AutoModel; {HALVES}", **THEIRS),
-        LOOP: Way(plain_loop(PAIRS), how=f"AutoModel and fused AdamW; {HALVES}", **THEIRS),
-        LIMIT: Way(products_alone, how="those of plait, forwards and backwards", **OURS),
-        PLAIT + SST: Way(of_plait(ALL), **OURS),
-        TRAINER + SST: Way(transformers_trainer(ALL), **THEIRS),
-        LOOP + SST: Way(plain_loop(ALL), **THEIRS),
+        TRAINER: Contender(transformers_trainer(PAIRS), how=f"a module around AutoModel; {HALVES}", **THEIRS),
+        LOOP: Contender(plain_loop(PAIRS), how=f"AutoModel and fused AdamW; {HALVES}", **THEIRS),
+        LIMIT: Contender(products_alone, how="those of plait, forward and backward", **OURS),
+        PLAIT + SST: Contender(with_plait(ALL), **OURS),
+        TRAINER + SST: Contender(transformers_trainer(ALL), **THEIRS),
+        LOOP + SST: Contender(plain_loop(ALL), **THEIRS),
     },
     check=check,
     targets=targets,

@@ -1,4 +1,4 @@
-"""Peers that train: sentence-transformers' trainer, transformers' trainer, and a plain loop on AutoModel."""
+"""Peers in training: sentence-transformers' trainer, transformers' trainer, and a plain loop on AutoModel."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ PAIRS = ("sts", "quora")
 
 
 def without_dropout_first(model: Any, train: Callable[[], Iterator[float] | Sequence[float]]) -> Callable[[], Any]:
-    """The work, which gives the losses of its steps: the first time without dropout, then with the checkpoint's."""
+    """The work, which returns the losses of its steps; without dropout the first time, then with the checkpoint's."""
     dropout = 0.0
 
     def work() -> list[float]:
@@ -29,7 +29,7 @@ def without_dropout_first(model: Any, train: Callable[[], Iterator[float] | Sequ
 
 
 def fill_head(linear: Any) -> None:
-    """The head of SST with the same weights for every way."""
+    """Give SST's head the same weights for every contender."""
     import torch
 
     with torch.no_grad():
@@ -45,17 +45,16 @@ class Padding:
         encoder.get_input_embeddings().register_forward_pre_hook(self.count)
 
     def count(self, _: Any, inputs: tuple[Any, ...]) -> None:
-        """Told before each forward pass."""
+        """Called before each forward pass."""
         self.real += int(inputs[0].count_nonzero())
         self.all += inputs[0].numel()
 
     def share(self) -> str:
-        """The share of padding."""
         return f"{1 - self.real / self.all:.0%}"
 
 
 def arguments_for(kind: Any, **more: Any) -> Any:
-    """What both trainers are told; nothing is saved or reported."""
+    """The arguments of both trainers; nothing is saved or reported."""
     return kind(
         output_dir=tempfile.gettempdir(),
         num_train_epochs=1,
@@ -75,7 +74,7 @@ def arguments_for(kind: Any, **more: Any) -> Any:
 
 
 def sentence_transformers_trainer(*, own_batches: bool) -> Callable[[Setting], Ready]:
-    """As its documentation sets up several datasets; `own_batches` are of shuffled rows, except the first time."""
+    """Several datasets as its documentation sets them up; `own_batches` shuffles rows, except in the warm-up."""
 
     def make(setting: Setting) -> Ready:
         from datasets import Dataset
@@ -112,7 +111,7 @@ def sentence_transformers_trainer(*, own_batches: bool) -> Callable[[Setting], R
         def train() -> list[float]:
             found.clear()
             trainer.train()
-            if own_batches:  # from now on
+            if own_batches:  # from the next round on
                 arguments.batch_sampler = BatchSamplers.BATCH_SAMPLER
             return found
 
@@ -122,7 +121,7 @@ def sentence_transformers_trainer(*, own_batches: bool) -> Callable[[Setting], R
 
 
 def multitask_module(minilm: str) -> Any:
-    """AutoModel and the losses of the tasks, as one would write them by hand."""
+    """AutoModel and the tasks' losses, as one would write them by hand."""
     import torch
     import torch.nn.functional as F
     from torch import Tensor, nn
@@ -155,9 +154,9 @@ def multitask_module(minilm: str) -> Any:
 
 
 class Collator:
-    """Batches of rows that were tokenized before; the texts of pairs are sorted and padded in two halves.
+    """Batches of tokenized rows; the texts of pairs are sorted by length and padded in two halves.
 
-    Padding first and second texts apart, as trainers do, leaves half as much again of padding.
+    Padding first and second texts separately, as trainers do, needs half as much padding again.
     """
 
     def __init__(self, minilm: str) -> None:
@@ -166,7 +165,7 @@ class Collator:
         self.tokenizer = AutoTokenizer.from_pretrained(minilm)
 
     def tokenize(self, batches: Mapping[str, list[list[Row]]]) -> list[dict[str, Any]]:
-        """Every row, in the order of the steps, with its tokens."""
+        """Every row with its tokens, in the order of the steps."""
         rows = [(task, row) for task, batch in in_turns(batches) for row in batch]
         texts = [text for _, row in rows for text in row.texts]
         tokens = iter(self.tokenizer(texts, truncation=True, max_length=LIMIT)["input_ids"])

@@ -1,4 +1,4 @@
-"""Labelled rows of real tasks, in batches of rows of like length: the same for every way."""
+"""Labelled rows of real tasks, in batches of similar length: the same for every contender."""
 
 import json
 import random
@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from compare import Setting
-from texts import SEED, rows
+from texts import SEED, read_rows
 from tokenizers import Tokenizer
 
-FILES = {  # task → file, columns of text, column of the label
+FILES = {  # task → file, text columns, label column
     "sts": ("sts-train.csv", ("sentence1", "sentence2"), "similarity"),
     "quora": ("quora-train.csv", ("sentence1", "sentence2"), "is_duplicate"),
     "sst": ("ids-sst-train.csv", ("sentence",), "sentiment"),
 }
-LIMIT = 256  # tokens of a text, minilm's
+LIMIT = 256  # tokens per text, as in minilm
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class Row:
 
 
 def read_task(task: str) -> list[Row]:
-    """All rows of a task, each once."""
+    """All distinct rows of a task."""
     name, columns, label = FILES[task]
-    found = (Row(tuple(row[column].strip() for column in columns), float(row[label])) for row in rows(name))
+    found = (Row(tuple(row[column].strip() for column in columns), float(row[label])) for row in read_rows(name))
     return list(dict.fromkeys(found))
 
 
 def batches_for(tasks: Sequence[str], size: int, setting: Setting) -> dict[str, list[list[Row]]]:
-    """So many batches of each task that training takes 6 steps, or 96 at full size; a step trains one batch."""
+    """Batches of each task for 6 steps in total, or 96 at full size; a step trains one batch."""
     count = (96 if setting.full else 6) // len(tasks)
     return {
         task: batches_of(random.Random(f"{SEED}/{task}").sample(read_task(task), count * size), size, setting.minilm)
@@ -45,13 +45,13 @@ def batches_for(tasks: Sequence[str], size: int, setting: Setting) -> dict[str, 
 
 
 def in_turns(batches: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Any]]:
-    """The task and the batch of each step: the tasks take turns."""
+    """The task and the batch of each step; the tasks take turns."""
     for turn in zip(*batches.values(), strict=True):
         yield from zip(batches, turn, strict=True)
 
 
 def batches_of(drawn: Sequence[Row], size: int, minilm: str) -> list[list[Row]]:
-    """Rows in batches of like length, in a random order: as plait's own plan makes them."""
+    """Batches of rows of similar length, in random order, as plait's own plan makes them."""
     tokens = {row: sum(lengths) for row, lengths in zip(drawn, lengths_of(drawn, minilm), strict=True)}
     ordered = sorted(drawn, key=tokens.__getitem__)
     batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
@@ -60,14 +60,13 @@ def batches_of(drawn: Sequence[Row], size: int, minilm: str) -> list[list[Row]]:
 
 
 def lengths_of(drawn: Sequence[Row], minilm: str) -> list[list[int]]:
-    """The tokens of each text of each row."""
+    """The number of tokens of each text of each row."""
     tokenizer = load_tokenizer(minilm)
     return [[len(encoding.ids) for encoding in tokenizer.encode_batch(list(row.texts))] for row in drawn]
 
 
 @cache
 def load_tokenizer(minilm: str) -> Tokenizer:
-    """minilm's."""
     tokenizer = Tokenizer.from_file(f"{minilm}/tokenizer.json")
     tokenizer.no_padding()
     tokenizer.enable_truncation(LIMIT)
@@ -75,7 +74,7 @@ def load_tokenizer(minilm: str) -> Tokenizer:
 
 
 def write_task(path: Path, drawn: Sequence[Row]) -> None:
-    """Rows as a file that a recipe can name."""
+    """Write rows to a file that a recipe can name."""
     records: list[Mapping[str, object]] = [
         {**{f"text{place}": text for place, text in enumerate(row.texts, start=1)}, "label": row.label} for row in drawn
     ]

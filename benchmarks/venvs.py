@@ -1,4 +1,4 @@
-"""A virtual environment for each peer, made on first use from peers/NAME.txt and anew when that file has changed."""
+"""A virtual environment for each peer, created on first use from peers/NAME.txt and again when that file changes."""
 
 import os
 import shlex
@@ -8,18 +8,18 @@ import sys
 import venv
 from pathlib import Path
 
-from store import kept
+from store import store_folder
 
 REQUIREMENTS = Path(__file__).resolve().parent / "peers"
 
 
 class InstallError(Exception):
-    """A peer cannot be had here."""
+    """A peer cannot be installed here."""
 
 
 def python_of(peer: str) -> Path:
     """The Python of a peer's environment."""
-    folder, wanted = kept("venvs") / peer, (REQUIREMENTS / f"{peer}.txt").read_text(encoding="utf-8")
+    folder, wanted = store_folder("venvs") / peer, (REQUIREMENTS / f"{peer}.txt").read_text(encoding="utf-8")
     python, installed = folder / "bin/python", folder / "installed.txt"
     if installed.is_file() and installed.read_text(encoding="utf-8") == wanted:
         return python
@@ -35,8 +35,8 @@ def python_of(peer: str) -> Path:
     return python
 
 
-def last_line(said: str) -> str:
-    """What a program that failed says at its end."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR:")]  # pip explains in many lines, the first says it
-    return (errors or lines[-1:] or ["it said nothing"])[0].removeprefix("ERROR: ")
+def last_line(stderr: str) -> str:
+    """The line of a failed program's output that says why it failed."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:")]  # pip writes many; the first gives the reason
+    return (errors or lines[-1:] or ["no output"])[0].removeprefix("ERROR: ")

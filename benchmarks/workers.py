@@ -1,7 +1,7 @@
-"""A way of doing the work in a process of its own: ready once, it then does the work each time it is told to.
+"""A contender in its own process: it gets ready once, then does the work each time it is asked.
 
-The two sides talk in lines of JSON. The worker runs the file of the benchmark itself, with the Python of a peer where
-the way belongs to one. It has as many cores as threads are asked for: whatever it does beside the work, it does there.
+The two sides exchange lines of JSON. A worker runs the benchmark's own file, with the Python of a peer if the contender
+needs one. It may use as many cores as it has threads, for everything it does.
 """
 
 import gc
@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from machine import status, versions_of
+from machine import process_megabytes, versions_of
 from venvs import InstallError, last_line, python_of
 
 Work = Callable[[], object]
@@ -26,148 +26,147 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True)
 class Setting:
-    """What every way is told."""
+    """What every contender receives."""
 
     full: bool
     threads: int
     minilm: str = ""  # the folder of its weights
-    prepared: Any = None  # what the way's own `prepare` gave
+    prepared: Any = None  # what the contender's own `prepare` returned
 
 
 @dataclass(frozen=True)
 class Ready:
-    """The work, and what else a way tells; the work gives its output, which is compared with that of the others."""
+    """The work, whose output is compared with that of other contenders, and what else a contender reports."""
 
     work: Work
-    more: Mapping[str, Callable[[], object]] = field(default_factory=dict)  # asked for once, after the last round
-    how: str = ""  # what was chosen, such as the size of batches
+    extras: Mapping[str, Callable[[], object]] = field(default_factory=dict)  # computed once, after the last round
+    how: str = ""  # what was chosen, such as the batch size
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way of doing the work."""
+class Contender:
+    """One implementation of the work."""
 
     make: Callable[[Setting], Work | Ready]
-    peer: str | None = None  # of peers/NAME.txt; None: the Python that runs the benchmark
-    imports: tuple[str, ...] = ()  # modules that are there before memory is counted, and whose versions are told
-    how: str = ""  # how it is called, in words
-    prepare: Callable[[Setting], object] | None = None  # done before, in a process of its own
+    peer: str | None = None  # NAME of peers/NAME.txt; None: the Python that runs the benchmark
+    imports: tuple[str, ...] = ()  # modules imported before memory is counted, and whose versions are reported
+    how: str = ""  # how it is called
+    prepare: Callable[[Setting], object] | None = None  # runs first, in a separate process
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-class WayFailed(Exception):
-    """A way that cannot be had or that broke down; its message is the last line it said."""
+class ContenderFailed(Exception):
+    """A contender could not be installed, or crashed; the message is the last line of its output."""
 
 
-def serve(way: Way, setting: Setting, *, prepare: bool) -> None:
-    """What the worker does: make ready, then answer until nothing more is asked."""
+def serve(contender: Contender, setting: Setting, *, prepare: bool) -> None:
+    """The worker's side: get ready, then answer requests until there are no more."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print must not stand between the answers
+    os.dup2(2, 1)  # keep what libraries print out of the answers
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-setting.threads :])
 
-    def answer(said: object) -> None:
-        print(json.dumps(said), file=answers, flush=True)
+    def answer(value: object) -> None:
+        print(json.dumps(value), file=answers, flush=True)
 
     if prepare:
-        assert way.prepare is not None
-        answer(way.prepare(setting))
+        assert contender.prepare is not None
+        answer(contender.prepare(setting))
         return
-    for module in way.imports:
+    for module in contender.imports:
         importlib.import_module(module)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(setting.threads)
-    before = status("VmRSS")
-    made = way.make(setting)
+    before = process_megabytes("VmRSS")
+    made = contender.make(setting)
     ready = made if isinstance(made, Ready) else Ready(made)
-    answer({"how": ready.how, "versions": versions_of(way.imports)})
+    answer({"how": ready.how, "versions": versions_of(contender.imports)})
     for line in sys.stdin:
-        asked = json.loads(line)
-        if asked["what"] == "more":
-            answer({name: tell() for name, tell in ready.more.items()})
+        request = json.loads(line)
+        if request["what"] == "extras":
+            answer({name: compute() for name, compute in ready.extras.items()})
             continue
         gc.collect()
-        began = time.perf_counter()
+        started = time.perf_counter()
         output = ready.work()
-        seconds = time.perf_counter() - began
-        if output is not None and asked["keep"]:
+        seconds = time.perf_counter() - started
+        if output is not None and request["keep"]:
             import numpy as np
 
-            np.save(asked["keep"], np.asarray(output))
-        started = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # processes that the work started
-        answer({"seconds": seconds, "megabytes": max(status("VmHWM") - before, started)})
+            np.save(request["keep"], np.asarray(output))
+        children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # processes that the work started
+        answer({"seconds": seconds, "megabytes": max(process_megabytes("VmHWM") - before, children)})
 
 
 class Worker:
-    """The side that asks."""
+    """The benchmark's side."""
 
-    def __init__(self, name: str, way: Way, setting: Setting) -> None:
-        """Start it, and wait until it is ready."""
+    def __init__(self, name: str, contender: Contender, setting: Setting) -> None:
+        """Start the process and wait until it is ready."""
         self.name = name
         try:
-            python = Path(sys.executable) if way.peer is None else python_of(way.peer)
+            python = Path(sys.executable) if contender.peer is None else python_of(contender.peer)
         except InstallError as error:
-            raise WayFailed(f"cannot be installed: {error}") from None
-        if way.prepare:
-            self.start(python, way, setting, "--prepare")
-            setting = Setting(**{**asdict(setting), "prepared": self.answer()})
+            raise ContenderFailed(f"cannot be installed: {error}") from None
+        if contender.prepare:
+            self._start(python, contender, setting, "--prepare")
+            setting = Setting(**{**asdict(setting), "prepared": self._answer()})
             self.close()
-        self.start(python, way, setting, "--work")
-        about = self.answer()
-        self.how = "; ".join(part for part in (way.how, about["how"]) if part)
+        self._start(python, contender, setting, "--work")
+        about = self._answer()
+        self.how = "; ".join(part for part in (contender.how, about["how"]) if part)
         self.versions: dict[str, str] = about["versions"]
         self.megabytes = self.megabytes_later = 0.0
 
-    def start(self, python: Path, way: Way, setting: Setting, task: str) -> None:
-        """A process of it; everything in it keeps to the threads that are given."""
-        self.said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
-        count = str(setting.threads)
-        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": count, "RAYON_NUM_THREADS": count}
-        if way.peer is not None:
-            environment.pop("PYTHONPATH", None)
-        self.process = subprocess.Popen(
-            [python, sys.argv[0], task, self.name, "--setting", json.dumps(asdict(setting))],
-            env={**environment, **way.environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.said,
-            text=True,
-        )
-
     def work(self, keep: Path | None = None) -> float:
-        """Do the work once: seconds. The output is kept in a file of numpy."""
-        done = self.ask("work", keep)
+        """Do the work once; the seconds it took. With `keep`, the output is saved to that .npy file."""
+        done = self._ask("work", keep)
         self.megabytes = self.megabytes or done["megabytes"]
         self.megabytes_later = done["megabytes"]
         return float(done["seconds"])
 
-    def more(self) -> dict[str, Any]:
-        """What else it tells."""
-        told: dict[str, Any] = self.ask("more")
-        return told
+    def extras(self) -> dict[str, Any]:
+        """What else the contender reports."""
+        found: dict[str, Any] = self._ask("extras")
+        return found
 
-    def ask(self, what: str, keep: Path | None = None) -> Any:
-        """Tell it to do something, and wait for the answer."""
+    def close(self) -> None:
+        self.process.communicate()
+        self.output.close()
+
+    def _start(self, python: Path, contender: Contender, setting: Setting, mode: str) -> None:
+        """Start a process in which every library is limited to the given threads."""
+        self.output = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        count = str(setting.threads)
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": count, "RAYON_NUM_THREADS": count}
+        if contender.peer is not None:
+            environment.pop("PYTHONPATH", None)
+        self.process = subprocess.Popen(
+            [python, sys.argv[0], mode, self.name, "--setting", json.dumps(asdict(setting))],
+            env={**environment, **contender.environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.output,
+            text=True,
+        )
+
+    def _ask(self, what: str, keep: Path | None = None) -> Any:
+        """Send a request and wait for the answer."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps({"what": what, "keep": keep and str(keep)}) + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # it has ended; its answer says why
-        return self.answer()
+            pass  # the process has ended; reading its answer finds out why
+        return self._answer()
 
-    def answer(self) -> Any:
-        """Its next line; where it has ended instead, what it said at its end."""
+    def _answer(self) -> Any:
+        """The next answer; if the process has ended, an error with the last line of its output."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if line:
             return json.loads(line)
         self.process.wait()
-        self.said.seek(0)
-        said = self.said.read()
+        self.output.seek(0)
+        written = self.output.read()
         self.close()
-        raise WayFailed(last_line(said))
-
-    def close(self) -> None:
-        """End it."""
-        self.process.communicate()
-        self.said.close()
+        raise ContenderFailed(last_line(written))

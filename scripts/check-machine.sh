@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the Python to use, or one clear message: Python 3.11 or newer, with venv, and room on the disk.
-# usage: check-machine.sh GIGABYTES [PYTHON]
+# Print the Python to use: 3.11 or newer, with venv. Without one, or without enough disk space, print one clear message.
+# Usage: check-machine.sh GIGABYTES [PYTHON]
 need=$1
 for python in ${2:-python3 python3.13 python3.12 python3.11}; do
   command -v "$python" >/dev/null 2>&1 || continue
@@ -11,7 +11,7 @@ for python in ${2:-python3 python3.13 python3.12 python3.11}; do
   fi
   free=$("$python" -c 'import shutil; print(shutil.disk_usage(".").free // 10**9)')
   if [ "$free" -lt "$need" ]; then
-    echo "plait: $free GB free on this disk, $need GB needed for torch and the tests' libraries; make room first" >&2
+    echo "plait: $free GB free on this disk, $need GB needed for torch and the test libraries; free some space first" >&2
     exit 1
   fi
   echo "$python"

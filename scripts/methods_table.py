@@ -1,11 +1,11 @@
 """Train every recipe of tests/methods and write the table of their scores into docs/methods.md.
 
-    python scripts/methods_table.py                        what has not been run yet, then the table
-    python scripts/methods_table.py --only h09-cosine      this one anew, then the table
-    python scripts/methods_table.py --table                only the table
+    python scripts/methods_table.py                        train what is missing, then write the table
+    python scripts/methods_table.py --only h09-cosine      train this recipe again, then write the table
+    python scripts/methods_table.py --table                only write the table
 
-What was measured is kept in .methods/, so a run that was stopped goes on with the next recipe; a recipe that has
-changed since is run anew. It fails if a loss does not go down.
+Results are stored in .methods/, so an interrupted script continues with the next recipe; a recipe that has changed
+since is trained again. The script fails if a loss does not decrease.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from click.testing import CliRunner
 
 import plait
 from plait.cli.main import cli
-from plait.model.about import read_about
+from plait.model.directory.record import open_directory
 
 REPO = Path(__file__).resolve().parent.parent
 RECIPES = REPO / "tests/methods"
@@ -32,18 +32,18 @@ STORE = REPO / ".methods"
 PAGE = REPO / "docs/methods.md"
 STARTER = REPO / "src/plait/data/starter"
 BEGIN, END = "<!-- table of scores: written by make methods -->", "<!-- end of the table of scores -->"
-THREADS = 1  # another number of threads adds in another order
-RANDOM_ROBERTA = "e02-roberta"  # there are no RoBERTa weights at hand: a tiny random encoder takes their place
+THREADS = 1  # another number of threads would sum in another order
+RANDOM_ROBERTA = "e02-roberta"  # trained on a tiny random encoder, since no RoBERTa weights are bundled
 
 HEAD = f"""
-Made by `make methods` with {THREADS} thread: each recipe of `tests/methods` as it stands, with the seed 11711. The
-encoder is `minilm`. The data are the starter data, 320 training and 80 dev rows a task (fewer training rows where
-several tasks are trained at once), and `nli.csv`, 60 premises with three hypotheses each.
+Written by `make methods` with {THREADS} thread: each recipe of `tests/methods` unchanged, with seed 11711. The encoder
+is `minilm`. The data is the starter data, 320 training and 80 dev rows per task (fewer training rows if several tasks
+are trained together), and `nli.csv`, 60 premises with three hypotheses each.
 
 The loss is the mean over the first and over the last quarter of the steps, summed over the tasks; losses of different
-methods cannot be compared. The score is that of the best epoch on dev. With 80 dev rows the 95 % interval of an
-accuracy is about ±0.1: the table shows that each method learns, and not which is better. Rows with the same settings
-have the same figures. Seconds are of training and evaluation.
+methods are not comparable. The score is that of the best epoch on dev. With 80 dev rows the 95 % interval of an
+accuracy is about ±0.1: the table shows that each method learns, not which is better. Rows with the same settings have
+the same figures. Seconds include training and evaluation.
 """.strip()
 
 Scores = dict[str, tuple[str, float]]  # task → metric and its value
@@ -51,7 +51,7 @@ Scores = dict[str, tuple[str, float]]  # task → metric and its value
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of training one recipe."""
+    """The result of training one recipe."""
 
     name: str
     about: str  # the recipe's first line
@@ -65,12 +65,12 @@ class Measured:
 
     @property
     def learned(self) -> bool:
-        """Whether the loss went down."""
+        """Whether the loss decreased."""
         return self.last < self.first
 
 
 def recipe_names() -> list[str]:
-    """Every recipe, in the order of the page."""
+    """Every recipe, in the order of docs/methods.md."""
     names = [path.stem for path in RECIPES.glob("[a-z][0-9]*.yaml")]
     return sorted(names, key=lambda name: ("ehlsga".index(name[0]), name))
 
@@ -81,7 +81,7 @@ def about_of(name: str) -> str:
 
 
 def fingerprint_of(name: str) -> str:
-    """Of the recipe, the recipes it may extend and its data."""
+    """A digest of the recipe, the recipes that it may extend, and its data."""
     digest = hashlib.sha256()
     for path in (RECIPES / f"{name}.yaml", RECIPES / "base.yaml", *sorted((RECIPES / "on").glob("*.yaml"))):
         digest.update(path.read_bytes())
@@ -90,7 +90,7 @@ def fingerprint_of(name: str) -> str:
 
 
 def losses_of(run: Path) -> dict[str, list[float]]:
-    """The losses of each task, step by step."""
+    """The loss of each task at every step."""
     losses: dict[str, list[float]] = {}
     with (run / "metrics.jsonl").open(encoding="utf-8") as file:
         for record in map(json.loads, file):
@@ -101,72 +101,72 @@ def losses_of(run: Path) -> dict[str, list[float]]:
 
 
 def quarters(losses: Sequence[float]) -> tuple[float, float]:
-    """The means of the first and of the last quarter."""
+    """The means of the first and the last quarter."""
     size = max(1, len(losses) // 4)
     return sum(losses[:size]) / size, sum(losses[-size:]) / size
 
 
 def main_scores(result: plait.Result) -> Scores:
-    """The score of each task by which a run judges it."""
-    metrics = {task["name"]: task["metric"] for task in read_about(result.model)["tasks"]}
+    """The score of each task by its own metric."""
+    metrics = open_directory(result.model).record.metrics
     return {task: (metrics[task], values[metrics[task]]) for task, values in result.scores.items()}
 
 
-def measure(name: str, folder: Path, assignments: Sequence[str] = ()) -> Measured:
-    """Train a recipe into a folder, do what its method does after training, and tell what came of it."""
-    result = train_one(name, folder / "run", assignments, single_task=name in ALONE)
+def measure(name: str, folder: Path, overrides: Sequence[str] = ()) -> Measured:
+    """Train a recipe into a folder, and do what its method does after training."""
+    result = train_one(name, folder / "run", overrides, single_task=name in SINGLE_TASK)
     falls = {task: quarters(losses) for task, losses in losses_of(result.run).items()}
     scores, note = main_scores(result), ""
     if name in AFTER:
-        scores, note = AFTER[name](result, folder, assignments)
+        scores, note = AFTER[name](result, folder, overrides)
     first, last = (sum(fall[end] for fall in falls.values()) for end in (0, 1))
     return Measured(name, about_of(name), first, last, scores, result.seconds, note, falls=falls)
 
 
-def train_one(name: str, run: Path, assignments: Sequence[str], *, single_task: bool = False) -> plait.Result:
-    """The recipe as it stands, with these changes."""
+def train_one(name: str, run: Path, overrides: Sequence[str], *, single_task: bool = False) -> plait.Result:
+    """The recipe with these overrides."""
     recipe = RECIPES / f"{name}.yaml"
-    return plait.train(recipe, run, assignments=list(assignments), baselines=False, single_task=single_task)
+    return plait.train(recipe, run, overrides=list(overrides), baselines=False, single_task=single_task)
 
 
 def run_command(*words: object) -> str:
-    """What a command of plait says; an error if it fails."""
+    """The output of a plait command, which must succeed."""
     done = CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
     assert done.exit_code == 0, f"plait {' '.join(map(str, words))}: {done.output}"
     return done.stdout
 
 
 def evaluate(model: Path, *words: object) -> dict[str, Any]:
-    """What `plait evaluate --json` says."""
-    said: dict[str, Any] = json.loads(run_command("evaluate", model, "--json", *words).splitlines()[-1])
-    return said
+    """The result of `plait evaluate --json`."""
+    result: dict[str, Any] = json.loads(run_command("evaluate", model, "--json", *words).splitlines()[-1])
+    return result
 
 
-def put_together(result: plait.Result, folder: Path, assignments: Sequence[str]) -> tuple[Scores, str]:
-    """A4: the same with another seed, and the two as an ensemble."""
-    other = train_one("a04-ensemble", folder / "other", [*assignments, "seed=2"])
+def build_ensemble(result: plait.Result, folder: Path, overrides: Sequence[str]) -> tuple[Scores, str]:
+    """A4: the same recipe with another seed, and both models as an ensemble."""
+    other = train_one("a04-ensemble", folder / "other", [*overrides, "seed=2"])
     run_command("ensemble", result.run, other.run, "--out", folder / "both")
     scores = {
         task: (found["metric"], found["values"][found["metric"]])
         for task, found in evaluate(folder / "both", "--data", STARTER)["scores"].items()
     }
-    alone = [main_scores(one)[task][1] for one in (result, other) for task in scores]
-    return scores, f"the two models alone: {' and '.join(f'{value:.3f}' for value in alone)}"
+    single = [main_scores(one)[task][1] for one in (result, other) for task in scores]
+    return scores, f"the two models alone: {' and '.join(f'{value:.3f}' for value in single)}"
 
 
-def list_mistakes(result: plait.Result, folder: Path, assignments: Sequence[str]) -> tuple[Scores, str]:
-    """A7: the wrong predictions in a file."""
+def list_mistakes(result: plait.Result, folder: Path, overrides: Sequence[str]) -> tuple[Scores, str]:
+    """A7: the wrong predictions, written to a file."""
     evaluate(result.run, "--mistakes", folder / "wrong.csv")
     with (folder / "wrong.csv").open(encoding="utf-8", newline="") as file:
         counts: dict[str, int] = {}
         for row in csv.DictReader(file):
             counts[row["task"]] = counts.get(row["task"], 0) + 1
     listed = ", ".join(f"{count} of {task}" for task, count in counts.items())
-    return main_scores(result), f"listed: {listed} (of scores every one)"
+    return main_scores(result), f"listed: {listed} (every row for scores)"
 
 
-def write_leaderboard(result: plait.Result, folder: Path, assignments: Sequence[str]) -> tuple[Scores, str]:
-    """A8: predictions for the test files, which get the ids that a leaderboard asks for."""
+def write_leaderboard(result: plait.Result, folder: Path, overrides: Sequence[str]) -> tuple[Scores, str]:
+    """A8: predictions for the test files, with the ids that a leaderboard needs."""
     words = []
     for task, name in (("sentiment", "reviews"), ("duplicate", "questions"), ("similarity", "pairs")):
         with (STARTER / f"{name}-test.csv").open(encoding="utf-8", newline="") as file:
@@ -181,24 +181,24 @@ def write_leaderboard(result: plait.Result, folder: Path, assignments: Sequence[
     return main_scores(result), f"written: {', '.join(files)}"
 
 
-def compare_alone(result: plait.Result, folder: Path, assignments: Sequence[str]) -> tuple[Scores, str]:
+def compare_single_tasks(result: plait.Result, folder: Path, overrides: Sequence[str]) -> tuple[Scores, str]:
     """A9: the score of each task when it is trained alone."""
-    listed = ", ".join(f"{task} {value:.3f}" for task, value in result.alone.items())
-    return main_scores(result), f"each alone: {listed}"
+    listed = ", ".join(f"{task} {value:.3f}" for task, value in result.single_task.items())
+    return main_scores(result), f"each task alone: {listed}"
 
 
 After = Callable[[plait.Result, Path, Sequence[str]], tuple[Scores, str]]
 AFTER: Mapping[str, After] = {
-    "a04-ensemble": put_together,
+    "a04-ensemble": build_ensemble,
     "a07-mistakes": list_mistakes,
     "a08-leaderboard": write_leaderboard,
-    "a09-single_task": compare_alone,
+    "a09-single_task": compare_single_tasks,
 }
-ALONE = ("a09-single_task",)
+SINGLE_TASK = ("a09-single_task",)
 
 
 def random_roberta() -> Path:
-    """A RoBERTa of 2 layers with random weights, made as the tests make theirs."""
+    """A RoBERTa of 2 layers with random weights, as the tests use it."""
     folder = STORE / "roberta"
     if not folder.is_dir():
         sys.path.insert(0, str(REPO / "tests"))
@@ -208,31 +208,31 @@ def random_roberta() -> Path:
     return folder
 
 
-def changes_of(name: str) -> list[str]:
-    """What a recipe needs on a machine without the weights that it names."""
+def overrides_of(name: str) -> list[str]:
+    """The overrides that a recipe needs without the weights that it names."""
     return [f"encoder={random_roberta()}", "lr=3e-3", "epochs=10"] if name == RANDOM_ROBERTA else []
 
 
-def run_recipes(names: Sequence[str], *, anew: bool) -> None:
-    """Measure the recipes one after the other, but not what was measured before."""
+def run_recipes(names: Sequence[str], *, again: bool) -> None:
+    """Train recipes one after the other, without those that have a stored result."""
     STORE.mkdir(exist_ok=True)
     (STORE / ".gitignore").write_text("*\n", encoding="utf-8")
     for number, name in enumerate(names, 1):
-        if not anew and stored(name) is not None:
+        if not again and stored(name) is not None:
             continue
         print(f"{number} of {len(names)}: {name}", flush=True)
         with tempfile.TemporaryDirectory(dir=STORE) as folder:
-            found = measure(name, Path(folder), changes_of(name))
+            found = measure(name, Path(folder), overrides_of(name))
         keys = {**asdict(found), "fingerprint": fingerprint_of(name)}
-        aside = STORE / f"{name}.json.aside"
-        aside.write_text(json.dumps(keys, indent=1), encoding="utf-8")
-        aside.replace(STORE / f"{name}.json")
-        fell = "" if found.learned else "  DOES NOT GO DOWN"
+        temporary = STORE / f"{name}.json.part"
+        temporary.write_text(json.dumps(keys, indent=1), encoding="utf-8")
+        temporary.replace(STORE / f"{name}.json")
+        fell = "" if found.learned else "  DOES NOT DECREASE"
         print(f"    loss {found.first:.3f} → {found.last:.3f}, {found.seconds:.0f} s{fell}", flush=True)
 
 
 def stored(name: str) -> Measured | None:
-    """What was measured before, if it was and the recipe is still the same."""
+    """The stored result of a recipe, if there is one and the recipe has not changed since."""
     path = STORE / f"{name}.json"
     keys = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     if keys.get("fingerprint") != fingerprint_of(name):
@@ -241,12 +241,12 @@ def stored(name: str) -> Measured | None:
 
 
 def table(found: Sequence[Measured]) -> str:
-    """The table as Markdown, with what it was made from above it."""
+    """The table as Markdown, after a description of how it was made."""
     lines = [HEAD, "", "| method | recipe | loss, first → last | on dev | seconds |", "|---|---|---|---|---|"]
     for one in found:
         what = one.about.rstrip(".")
         if one.name == RANDOM_ROBERTA:
-            what += "; random weights (2 layers, 16 wide), since none of RoBERTa's are at hand"
+            what += "; random weights (2 layers, 16 wide), since no RoBERTa weights are bundled"
         scores = ", ".join(f"{task} {metric} {value:.3f}" for task, (metric, value) in one.scores.items())
         cells = [escape(what), f"`{one.name}`", f"{shown(one.first)} → {shown(one.last)}"]
         cells += ["; ".join(part for part in (scores or "–", escape(one.note)) if part), f"{one.seconds:.0f}"]
@@ -255,43 +255,43 @@ def table(found: Sequence[Measured]) -> str:
 
 
 def shown(loss: float) -> str:
-    """A loss with three decimals, or with two digits where that would be next to nothing."""
+    """A loss with three decimals, or with two significant digits if it is small."""
     return f"{loss:.3f}" if abs(loss) >= 0.01 else f"{loss:.2g}"
 
 
 def escape(text: str) -> str:
-    """Text that parts no cells."""
+    """Text that can be a cell of a table."""
     return text.replace("|", "\\|")
 
 
 def write_table(found: Sequence[Measured]) -> None:
-    """Put the table between its marks in the page."""
+    """Put the table between its markers on the page."""
     page = PAGE.read_text(encoding="utf-8")
     before, mark, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not mark or not end:
-        raise SystemExit(f"{PAGE}: the marks of the table are not there: {BEGIN} and {END}")
+        raise SystemExit(f"{PAGE}: the markers of the table are missing: {BEGIN} and {END}")
     PAGE.write_text(f"{before}{BEGIN}\n\n{table(found)}\n\n{END}{after}", encoding="utf-8")
 
 
 def main() -> None:
-    """Run what is asked for, and write the table."""
+    """Train what is missing or requested, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="run these recipes anew")
-    parser.add_argument("--table", action="store_true", help="only write the table of what was measured")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="train these recipes again")
+    parser.add_argument("--table", action="store_true", help="only write the table, from stored results")
     arguments = parser.parse_args()
     names = recipe_names()
     if unknown := set(arguments.only or ()) - set(names):
         raise SystemExit(f"no such recipe: {', '.join(sorted(unknown))}")
     torch.set_num_threads(THREADS)
     if not arguments.table:
-        run_recipes(arguments.only or names, anew=bool(arguments.only))
+        run_recipes(arguments.only or names, again=bool(arguments.only))
     found = [one for name in names if (one := stored(name)) is not None]
     if still := [one.name for one in found if not one.learned]:
-        raise SystemExit(f"the loss does not go down, and the table was not written: {', '.join(still)}")
+        raise SystemExit(f"the table was not written, because the loss does not decrease: {', '.join(still)}")
     write_table(found)
     if missing := len(names) - len(found):
-        print(f"the table lacks {missing} of {len(names)} recipes, which have not been run as they stand")
+        print(f"the table lacks {missing} of {len(names)} recipes, which have no stored result")
 
 
 if __name__ == "__main__":

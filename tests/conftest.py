@@ -1,8 +1,9 @@
-"""Fixtures that more than one test file uses."""
+"""Fixtures for more than one test file."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,12 +12,15 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 from tiny import make_checkpoint, write_tasks
 
+if TYPE_CHECKING:
+    from plait.model.model import Model
+
 REPO = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
-    """Tests run side by side, so each keeps to one core."""
+    """Tests run in parallel, so each uses one core."""
     import torch
 
     torch.set_num_threads(1)
@@ -24,13 +28,13 @@ def one_thread() -> None:
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random BERT of 2 layers in Hugging Face's layout, with a tokenizer trained on our own words."""
+    """A random BERT of 2 layers in Hugging Face's layout, with a tokenizer for the words of the tests."""
     return make_checkpoint(tmp_path_factory.mktemp("tiny") / "bert", "bert")
 
 
 @pytest.fixture(scope="session")
 def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same as a RoBERTa."""
+    """The same with RoBERTa's layout."""
     return make_checkpoint(tmp_path_factory.mktemp("tiny") / "roberta", "roberta")
 
 
@@ -44,9 +48,29 @@ def tiny_recipe(tiny_bert: Path, tmp_path: Path) -> Callable[..., dict]:
     return make
 
 
+@pytest.fixture
+def make_model(tiny_recipe: Callable[..., dict]) -> Callable[[], "Model"]:
+    """Makes equal small models of two tasks with a shared layer, before their first step."""
+    from plait.training.trainer import build_start_model
+    from small_runs import resolve
+
+    recipe = tiny_recipe(shared_layer="tanh")
+    del recipe["tasks"]["near"]
+    resolved = resolve(recipe)
+    return lambda: build_start_model(resolved)
+
+
+@pytest.fixture(scope="session")
+def trained_run(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a task of every kind of label on the tiny encoder, and its data; tests must not change it."""
+    from streaming import train_model
+
+    return train_model(tmp_path_factory.mktemp("trained"), tiny_bert)
+
+
 @pytest.fixture(scope="session")
 def untrained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model on the tiny encoder with a task of every head and every link, untrained; not to be changed."""
+    """An untrained model on the tiny encoder with a task for every head and every link; tests must not change it."""
     from every_task import TASKS, make_model, save
 
     return save(make_model(tiny_bert, TASKS), tmp_path_factory.mktemp("saved") / "model")
@@ -54,27 +78,27 @@ def untrained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="session")
 def exported(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with ONNX graphs; not to be changed."""
+    """The same with ONNX graphs; tests must not change it."""
     from plait.export import export
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "SAMPLE", 20)  # texts to check it with
+        patch.setattr(export, "_SAMPLE", 20)  # texts to check the graphs with
         return export.export_onnx(str(untrained), tmp_path_factory.mktemp("exported") / "model").folder
 
 
 @pytest.fixture(scope="session")
 def exported_int8(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with ONNX graphs of 8 bits; not to be changed."""
+    """The same with 8-bit ONNX graphs; tests must not change it."""
     from plait.export import export
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "SAMPLE", 20)
+        patch.setattr(export, "_SAMPLE", 20)
         return export.export_onnx(str(untrained), tmp_path_factory.mktemp("exported") / "model8", int8=True).folder
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of public research data; the tests that use it skip where it is absent."""
+    """The folder of public research data; tests that use it are skipped if it is absent."""
     for folder in (os.environ.get("PLAIT_DATA"), REPO.parent / "shared" / "data"):
         if folder and (Path(folder) / "cs224n").is_dir():
             return Path(folder)
@@ -88,13 +112,13 @@ def minilm() -> Path:
     from plait.errors import EncoderError
 
     try:
-        return find_checkpoint("minilm")
+        return find_checkpoint("minilm").folder
     except EncoderError:
         pytest.skip("the weights of minilm are not installed")
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """End with the skipped tests by reason."""
+    """List the skipped tests by reason at the end."""
     reasons: dict[str, int] = {}
     for report in terminalreporter.stats.get("skipped", []):
         reason = str(report.longrepr[2]).removeprefix("Skipped: ")

@@ -1,19 +1,20 @@
-"""Models with a task of every head and every link, and no training."""
+"""Untrained models with a task of every head and every link."""
 
 from pathlib import Path
 
 import torch
 
 from plait.data.labels import Labels
-from plait.model.about import About
-from plait.model.load import build_model
+from plait.heads import HEADS
+from plait.model.directory.load import build_model
+from plait.model.directory.record import Provenance
+from plait.model.directory.save import save_model
 from plait.model.model import Model
-from plait.model.save import save_model
 from plait.model.tasks import TaskSpec
 
 CLASSES = Labels("classes", ("a", "b", "c"), ("bad", "fair", "good"))
 YES_NO = Labels("yes_no", ("0", "1"), ("no", "yes"))
-SEVERAL = Labels("several", ("x", "y"), ("x", "y"))
+MULTILABEL = Labels("multilabel", ("x", "y"), ("x", "y"))
 SCORE = Labels("score", low=1.0, high=5.0)
 TRIPLETS = Labels("triplets", ("third", "second"), ("third", "second"))
 ONE, TWO, THREE = ("sentence",), ("one", "two"), ("a", "b", "c")
@@ -21,7 +22,7 @@ ONE, TWO, THREE = ("sentence",), ("one", "two"), ("a", "b", "c")
 TASKS = {
     "mood": (ONE, CLASSES, "linear", {}, "softmax"),
     "best": (ONE, CLASSES, "linear", {}, "one_vs_rest"),
-    "tags": (ONE, SEVERAL, "linear", {}, "each"),
+    "tags": (ONE, MULTILABEL, "linear", {}, "each"),
     "attention_mask": (ONE, SCORE, "linear", {}, "scaled_sigmoid"),  # the name of an input
     "same": (TWO, YES_NO, "difference_product", {"hidden": 7}, "sigmoid"),
     "kind": (TWO, CLASSES, "concat", {}, "softmax"),
@@ -41,14 +42,23 @@ FEW = ("mood", "same", "turn", "far")
 
 def spec_of(name: str, limit: int) -> TaskSpec:
     text, labels, head, options, link = TASKS[name]
-    facts = {"label": ("label",), "quoting": None, "metric": "accuracy", "threshold": 0.5}
     return TaskSpec(
-        name=name, text=text, labels=labels, head=head, head_options=options, link=link, max_length=limit, **facts
+        name=name,
+        text=text,
+        label=("label",),
+        quoting=None,
+        labels=labels,
+        head=HEADS.versioned(head),
+        head_options=options,
+        link=link,
+        metric="accuracy",
+        threshold=0.5,
+        max_length=limit,
     )
 
 
 def make_model(encoder: Path, tasks=FEW, *, pooling="mean", normalise=True, shared_layer=None) -> Model:
-    """Heads with random weights on a checkpoint; the first task cuts its texts earlier than the others."""
+    """Heads with random weights on a checkpoint; the first task truncates its texts earlier than the others."""
     torch.manual_seed(1)
     specs = {name: spec_of(name, 40 if number else 20) for number, name in enumerate(tasks)}
     model = build_model(encoder, specs, pooling=pooling, normalise=normalise, shared_layer=shared_layer)
@@ -56,5 +66,5 @@ def make_model(encoder: Path, tasks=FEW, *, pooling="mean", normalise=True, shar
 
 
 def save(model: Model, folder: Path, shared_layer=None) -> Path:
-    save_model(model, folder, About(recipe={"shared_layer": shared_layer}))
+    save_model(model, folder, Provenance(recipe={"shared_layer": shared_layer}))
     return folder

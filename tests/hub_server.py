@@ -1,4 +1,4 @@
-"""A small hub on this machine: models and datasets from folders, at the addresses that huggingface_hub asks."""
+"""A small hub on this machine: models and datasets from folders, at the addresses that huggingface_hub requests."""
 
 import hashlib
 import json
@@ -19,10 +19,14 @@ ABOUT = re.compile(rf"/api/(?P<kind>models|datasets)/{NAME}(?:/revision/(?P<revi
 TREE = re.compile(rf"/api/(?P<kind>models|datasets)/{NAME}/tree/(?P<revision>[^/]+)(?:/(?P<path>.+))?")
 PATHS = re.compile(rf"/api/(?P<kind>models|datasets)/{NAME}/paths-info/(?P<revision>[^/]+)")
 RESOLVE = re.compile(rf"/(?:(?P<kind>datasets)/)?{NAME}/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
-LARGE = (".safetensors", ".parquet", ".bin")  # known by the sha256 of their content, other files as git knows them
+LARGE = (
+    ".safetensors",
+    ".parquet",
+    ".bin",
+)  # identified by the sha256 of their content, other files by their git blob id
 
-# What a child runs first: whatever is not on this machine cannot be reached.
-STAY_HERE = """
+# Runs first in a child process: nothing outside this machine can be reached.
+BLOCK_NETWORK = """
 import socket
 def look_up(host, *rest, look_up=socket.getaddrinfo, **named):
     if host not in ("127.0.0.1", "localhost", None):
@@ -33,17 +37,17 @@ socket.getaddrinfo = look_up
 
 
 class HubServer:
-    """Serves until its `with` block ends, and writes down what it was asked."""
+    """Serves until its `with` block ends, and records its requests."""
 
     def __init__(self, *, models: Mapping[str, Path] | None = None, datasets: Mapping[str, Path] | None = None) -> None:
         self.folders = {"models": dict(models or {}), "datasets": dict(datasets or {})}
         self.requests: list[str] = []  # "GET /api/models/tiny/revision/main"
-        self.gated: set[str] = set()  # names whose files nobody may read
+        self.gated: set[str] = set()  # names whose files are not accessible
         self.private: dict[str, str] = {}  # name → the token that opens it
         self.tokens = {"a-token"}  # tokens that the hub knows
-        self.failing: dict[str, int] = {}  # file → the status that is answered instead
-        self.breaking: dict[str, int] = {}  # file → how many more times its connection breaks halfway
-        self.holding: str | None = None  # a file that is sent by half, and the rest never
+        self.failing: dict[str, int] = {}  # file → the status to answer instead
+        self.breaking: dict[str, int] = {}  # file → how many more of its downloads break halfway
+        self.holding: str | None = None  # a file of which only the first half is ever sent
         self.is_held = threading.Event()
         self.let_go = threading.Event()
         self.lock = threading.Lock()
@@ -65,18 +69,18 @@ class HubServer:
         self.stop()
 
     def stop(self) -> None:
-        """Answer nobody any more; the port is closed and connections are refused."""
+        """Close the port, so that connections are refused."""
         self.let_go.set()
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
 
     def asked_for(self, part: str) -> list[str]:
-        """The requests whose address has this part."""
+        """The requests whose address contains this part."""
         return [request for request in self.requests if part in request]
 
     def commit_of(self, kind: str, name: str) -> str:
-        """A name for everything that a repository holds now."""
+        """A hash of the current content of a repository."""
         folder = self.folders[kind][name]
         return hashlib.sha1(
             "".join(f"{path} {blob_id(folder / path)}" for path in files_of(folder)).encode()
@@ -88,7 +92,7 @@ class Server(ThreadingHTTPServer):
     hub: HubServer
 
     def handle_error(self, request: object, client_address: object) -> None:
-        if not isinstance(sys.exception(), ConnectionError):  # a client that was killed is no news
+        if not isinstance(sys.exception(), ConnectionError):  # a client may be killed
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
@@ -106,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def answer(self) -> None:
         hub, (_, _, path, query, _) = self.server.hub, urlsplit(self.path)
@@ -127,7 +131,7 @@ class Handler(BaseHTTPRequestHandler):
         self.refuse(404, "", "Not found")
 
     def may_see(self, kind: str, name: str, revision: str | None) -> bool:
-        """Whether the repository and its revision exist for this client; says so if not, as the hub does."""
+        """Whether this client can see the repository and its revision; if not, answers like the hub."""
         hub = self.server.hub
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         if token and token not in hub.tokens:
@@ -174,7 +178,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_bytes(path, file.read_bytes(), {"X-Repo-Commit": commit, "ETag": f'"{etag_of(file)}"'})
 
     def send_bytes(self, path: str, body: bytes, headers: dict[str, str]) -> None:
-        """A file or the range of it that is asked for, unless its connection is to break or to be held."""
+        """A file or the requested range of it, unless its connection should break or hang."""
         hub, status, whole = self.server.hub, 200, len(body)
         if span := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
             first, last = int(span[1]), int(span[2] or whole - 1)
@@ -218,17 +222,17 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def files_of(folder: Path) -> list[str]:
-    """The files of a repository, by their paths in it."""
+    """The paths of the files in a repository."""
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
 def blob_id(path: Path) -> str:
-    """What git calls a file's content."""
+    """The git blob id of a file."""
     return hashlib.sha1(b"blob %d\0" % path.stat().st_size + path.read_bytes()).hexdigest()
 
 
 def etag_of(path: Path) -> str:
-    """The name that the hub gives to a file's content."""
+    """The ETag that the hub gives a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.name.endswith(LARGE) else blob_id(path)
 
 
@@ -244,9 +248,9 @@ def entry_of(folder: Path, path: Path) -> dict[str, object]:
 
 
 def hub_environment(home: Path, url: str, *, offline: bool = False, token: str = "") -> dict[str, str]:
-    """The environment of a child whose hub is at `url` and whose cache is in `home`."""
-    ours = ("HF_", "HUGGING", "TRANSFORMERS_OFFLINE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-    kept = {key: value for key, value in os.environ.items() if not key.upper().startswith(ours)}
+    """The environment of a child process whose hub is at `url` and whose cache is in `home`."""
+    removed = ("HF_", "HUGGING", "TRANSFORMERS_OFFLINE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    kept = {key: value for key, value in os.environ.items() if not key.upper().startswith(removed)}
     kept |= {"HF_ENDPOINT": url, "HF_HOME": str(home), "TOKENIZERS_PARALLELISM": "false"}
     return kept | ({"HF_HUB_OFFLINE": "1"} if offline else {}) | ({"HF_TOKEN": token} if token else {})
 
@@ -254,8 +258,8 @@ def hub_environment(home: Path, url: str, *, offline: bool = False, token: str =
 def run_here(
     code: str, environment: Mapping[str, str], *arguments: str, here: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a child that can reach this machine only, in a folder."""
-    command = [sys.executable, "-W", "error", "-c", STAY_HERE + code, *arguments]
+    """Run Python code, in the folder `here`, in a child process that can reach only this machine."""
+    command = [sys.executable, "-W", "error", "-c", BLOCK_NETWORK + code, *arguments]
     return subprocess.run(
         command, env=dict(environment), cwd=here, capture_output=True, text=True, timeout=300, check=False
     )

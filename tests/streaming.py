@@ -1,4 +1,4 @@
-"""A tiny model with a task of every kind of label, and files to work through."""
+"""A tiny trained model with a task of every kind of label, and files to predict for."""
 
 import csv
 import gzip
@@ -19,12 +19,12 @@ TASKS = {
 
 
 def train_model(folder: Path, encoder: Path) -> Path:
-    """A run with tasks of classes, yes or no, scores, several labels at once, and triplets, after a step of each."""
+    """A run with tasks of classes, yes/no labels, scores, multilabel and triplets, after one step of each."""
     import plait
 
     recipe = write_tasks(folder / "data", encoder)
     first, second, third = (sentences(24, seed) for seed in (21, 22, 23))
-    tags = ["|".join(word for word, said in zip("xyz", bits(row), strict=True) if said) for row in range(24)]
+    tags = ["|".join(tag for bit, tag in enumerate("xyz") if row >> bit & 1) for row in range(24)]
     write_csv(folder / "data/tags.csv", ["sentence", "tags"], list(zip(first, tags, strict=True)))
     write_csv(folder / "data/far.csv", ["a", "b", "c"], list(zip(first, second, third, strict=True)))
     recipe["tasks"]["tags"] = {
@@ -37,12 +37,8 @@ def train_model(folder: Path, encoder: Path) -> Path:
     return folder / "run"
 
 
-def bits(number: int) -> tuple[bool, bool, bool]:
-    return bool(number & 1), bool(number & 2), bool(number & 4)
-
-
 def rows_of(count: int, seed: int = 5) -> list[dict[str, str]]:
-    """Rows that every task can read, each with a number and a note that csv must quote."""
+    """Rows that every task can read, each with an id and a note that csv must quote."""
     first, second, third = (sentences(count, seed + more) for more in range(3))
     return [
         {"id": str(number), "sentence": a, "one": a, "two": b, "a": a, "b": b, "c": c, "note": f'Zoë, "{number}"\nü ☃'}
@@ -51,7 +47,7 @@ def rows_of(count: int, seed: int = 5) -> list[dict[str, str]]:
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    """A file of the kind that its name says."""
+    """Write a file in the format that its name implies."""
     kind = path.name.removesuffix(".gz").rpartition(".")[2]
     if kind == "parquet":
         import pyarrow
@@ -74,7 +70,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
 
 
 def read_rows(path: Path) -> list[dict]:
-    """The rows of an output, as another program reads them."""
+    """The rows of an output, read without plait."""
     if path.suffix == ".parquet":
         import pyarrow.parquet
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait import errors
-from plait.errors import NotFiniteError, PlaitError, WorkError, did_you_mean
+from plait.errors import ExecutionError, NotFiniteError, PlaitError, did_you_mean
 
 
 def classes() -> list[type[Exception]]:
@@ -16,7 +16,7 @@ def classes() -> list[type[Exception]]:
 
 
 def tree(root: type[Exception], before: str = "") -> list[str]:
-    """The classes below a class as the docstring draws them, in the order in which they are defined."""
+    """The subclasses of a class as the docstring draws them, in the order of their definition."""
     lines = []
     children = root.__subclasses__()
     for child in children:
@@ -26,28 +26,28 @@ def tree(root: type[Exception], before: str = "") -> list[str]:
     return lines
 
 
-def test_the_tree_in_the_docstring_is_the_tree_of_the_classes():
+def test_the_docstring_draws_the_tree_of_classes():
     drawn = errors.__doc__.split("\n\n", 1)[1].splitlines()
     assert [re.match(r"\W*\w+", line)[0] for line in drawn] == ["PlaitError", *tree(PlaitError)]
 
 
-def test_the_words_in_the_tree_are_those_of_the_classes():
+def test_the_tree_describes_each_class_like_its_docstring():
     for name, words in re.findall(r"── (\w+)\s+(.+)", errors.__doc__):
         own = getattr(errors, name).__doc__
         assert own[0].lower() + own[1:] == words + own[len(words) :], name
         assert own[len(words)] in ".;", name
 
 
-def test_all_names_every_error_and_did_you_mean():
+def test_all_lists_every_error_and_did_you_mean():
     assert errors.__all__ == sorted([*(error.__name__ for error in classes()), "did_you_mean"])
 
 
 @pytest.mark.parametrize("error", classes(), ids=lambda error: error.__name__)
-def test_only_work_that_failed_exits_with_1(error):
-    assert error.exit_code == (1 if error in (NotFiniteError, WorkError) else 2)
+def test_only_failures_at_run_time_exit_with_1(error):
+    assert error.exit_code == (1 if error in (NotFiniteError, ExecutionError) else 2)
 
 
-def test_an_error_holds_its_mistakes_and_shows_one_a_line():
+def test_an_error_shows_one_mistake_per_line():
     error = errors.DataError("a.csv:2: no", "a.csv:3: no")
     assert error.mistakes == ("a.csv:2: no", "a.csv:3: no")
     assert str(error) == "a.csv:2: no\na.csv:3: no"
@@ -63,12 +63,12 @@ def test_an_error_holds_its_mistakes_and_shows_one_a_line():
         ("label", [], "allowed: none"),
     ],
 )
-def test_an_unknown_word_is_answered_with_the_nearest_or_with_all(word, allowed, hint):
+def test_an_unknown_word_suggests_the_closest_or_lists_all(word, allowed, hint):
     assert did_you_mean(word, allowed) == hint
 
 
 @given(st.sets(st.text(min_size=1), min_size=1), st.data())
-def test_a_word_that_is_allowed_is_its_own_nearest(allowed, data):
+def test_an_allowed_word_suggests_itself(allowed, data):
     word = data.draw(st.sampled_from(sorted(allowed)))
     assert did_you_mean(word, allowed) == f"did you mean {word!r}?"
     assert did_you_mean(word, sorted(allowed, reverse=True)) == did_you_mean(word, allowed)
@@ -82,6 +82,6 @@ def test_a_word_that_is_allowed_is_its_own_nearest(allowed, data):
     ),
     st.data(),
 )
-def test_one_letter_too_many_still_finds_the_word(word, data):
+def test_a_word_with_one_extra_letter_is_found(word, data):
     place = data.draw(st.integers(0, len(word)))
     assert did_you_mean(word[:place] + "z" + word[place:], [word, "0123456789"]) == f"did you mean {word!r}?"

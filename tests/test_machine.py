@@ -1,4 +1,4 @@
-"""What make looks at before it installs anything."""
+"""The checks that make runs before it installs anything."""
 
 import os
 import subprocess
@@ -15,37 +15,37 @@ def check(*arguments: str, path: str | None = None) -> subprocess.CompletedProce
 
 
 def fake(folder: Path, name: str, script: str) -> str:
-    """A program that stands in for a Python of that name."""
+    """A script in place of a Python of that name."""
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return str(path)
 
 
-def test_a_fit_machine_gets_the_name_of_its_python():
+def test_a_suitable_machine_prints_its_python():
     done = check("1", sys.executable)
     assert (done.returncode, done.stdout.strip()) == (0, sys.executable)
 
 
-def test_too_little_room_is_one_message():
+def test_too_little_disk_space_gives_one_message():
     done = check("999999", sys.executable)
     assert done.returncode == 1 and done.stdout == ""
     assert "GB free on this disk, 999999 GB needed" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def test_an_old_python_is_one_message(tmp_path):
+def test_an_old_python_gives_one_message(tmp_path):
     fake(tmp_path, "python3", 'case "$1" in --version) echo "Python 3.9.2";; *) exit 1;; esac')
     done = check("1", path=str(tmp_path))
     assert done.returncode == 1
     assert "needs Python 3.11 or newer, found: Python 3.9.2" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def test_a_python_that_was_asked_for_is_not_replaced_by_another():
+def test_a_requested_python_is_not_replaced_by_another():
     done = check("1", "/nowhere/python")
     assert done.returncode == 1 and "found: " in done.stderr and "/nowhere/python" in done.stderr and done.stdout == ""
 
 
-def test_a_python_without_venv_is_one_message(tmp_path):
+def test_a_python_without_venv_gives_one_message(tmp_path):
     fake(tmp_path, "python3", 'case "$2" in *ensurepip*) exit 1;; *) exit 0;; esac')
     done = check("1", path=str(tmp_path))
     assert done.returncode == 1 and "has no venv module" in done.stderr and len(done.stderr.splitlines()) == 1

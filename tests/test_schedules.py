@@ -1,4 +1,4 @@
-"""Which task and which rows each step trains, and at what rate."""
+"""Which tasks and rows each step trains, and with which learning rate."""
 
 import random
 from collections import Counter
@@ -12,14 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plait.schedules import LR_SCHEDULES, SCHEDULES, Plan, TaskRows
+from plait.schedules import (
+    LR_SCHEDULES,
+    SCHEDULES,
+    Plan,
+    TaskRows,
+    alternate,
+    round_robin,
+    sampled,
+    sequential,
+    together,
+)
 
 BATCHES = {"a": 2, "b": 1, "c": 3}
-SAMPLED = SCHEDULES["sampled"]
 
 
 def names(plans: list[list[tuple[str, ...]]]) -> list[str]:
-    """Each epoch as one word; every step must train one task."""
+    """Each epoch as one word, for schedules that train one task per step."""
     assert all(len(step) == 1 for steps in plans for step in steps)
     return ["".join(task for (task,) in steps) for steps in plans]
 
@@ -27,28 +36,28 @@ def names(plans: list[list[tuple[str, ...]]]) -> list[str]:
 # The tasks of each step
 
 
-def test_sequential_goes_through_all_epochs_of_a_task_before_the_next():
-    assert names(SCHEDULES["sequential"](BATCHES, 2, "7")) == ["aa", "aa", "b", "b", "ccc", "ccc"]
-    assert names(SCHEDULES["sequential"](BATCHES, 2, "7", order=("c", "a"))) == ["ccc", "ccc", "aa", "aa"]
+def test_sequential_finishes_all_epochs_of_a_task_before_the_next():
+    assert names(sequential(BATCHES, 2, "7")) == ["aa", "aa", "b", "b", "ccc", "ccc"]
+    assert names(sequential(BATCHES, 2, "7", order=("c", "a"))) == ["ccc", "ccc", "aa", "aa"]
 
 
 def test_round_robin_passes_over_each_task_in_every_epoch():
-    assert names(SCHEDULES["round_robin"](BATCHES, 2, "7")) == ["aabccc", "aabccc"]
+    assert names(round_robin(BATCHES, 2, "7")) == ["aabccc", "aabccc"]
 
 
-def test_round_robin_passes_again_over_a_task_that_stands_twice_in_the_order():
-    assert names(SCHEDULES["round_robin"](BATCHES, 1, "7", order=("a", "b", "a", "c", "b"))) == ["aabaacccb"]
+def test_round_robin_passes_twice_over_a_task_that_occurs_twice_in_the_order():
+    assert names(round_robin(BATCHES, 1, "7", order=("a", "b", "a", "c", "b"))) == ["aabaacccb"]
 
 
 def test_sampled_by_size_shuffles_every_batch_of_every_task():
     batches = {"a": 40, "b": 20}
-    first, second = names(SAMPLED(batches, 2, "7"))
+    first, second = names(sampled(batches, 2, "7"))
     assert Counter(first) == Counter(second) == batches
-    assert len({first, second, "a" * 40 + "b" * 20}) == 3  # shuffled, and anew in each epoch
+    assert len({first, second, "a" * 40 + "b" * 20}) == 3  # shuffled, differently in each epoch
 
 
 def test_sampled_by_size_multiplies_batches_by_the_weights():
-    (steps,) = names(SAMPLED(BATCHES, 1, "7", weights={"a": 2.0, "c": 1 / 3}))
+    (steps,) = names(sampled(BATCHES, 1, "7", weights={"a": 2.0, "c": 1 / 3}))
     assert Counter(steps) == {"a": 4, "b": 1, "c": 1}
 
 
@@ -64,43 +73,45 @@ def test_sampled_by_size_multiplies_batches_by_the_weights():
 )
 def test_sampled_draws_tasks_by_their_shares(options, shares):
     batches = {"a": 9000, "b": 1000, "c": 4000}
-    (steps,) = names(SAMPLED(batches, 1, "7", **options))
+    (steps,) = names(sampled(batches, 1, "7", **options))
     assert len(steps) == 14000  # as many steps as all tasks have batches
     for task, share in shares.items():
         deviation = sqrt(share * (1 - share) / 14000)
         assert abs(steps.count(task) / 14000 - share) < 4 * deviation, task  # 4 standard deviations of the draw
 
 
-def test_sampled_by_temperature_is_equal_where_every_task_has_one_batch():
+def test_sampling_by_temperature_equals_equal_sampling_if_every_task_has_one_batch():
     batches = dict.fromkeys("abcdefghijklmnopqrst", 1)
-    assert SAMPLED(batches, 5, "7", by="temperature") == SAMPLED(batches, 5, "7", by="equal")
+    assert sampled(batches, 5, "7", by="temperature") == sampled(batches, 5, "7", by="equal")
 
 
 @pytest.mark.parametrize("by", ["size", "equal", "temperature"])
-def test_sampled_is_the_same_for_the_same_seed_only(by):
+def test_sampling_follows_from_the_seed(by):
     batches = {"a": 40, "b": 20}
-    assert SAMPLED(batches, 2, "7", by=by) == SAMPLED(batches, 2, "7", by=by)
-    assert SAMPLED(batches, 2, "7", by=by) != SAMPLED(batches, 2, "8", by=by)
-    assert SAMPLED(batches, 3, "7", by=by)[:2] == SAMPLED(batches, 2, "7", by=by)  # more epochs only add some
+    assert sampled(batches, 2, "7", by=by) == sampled(batches, 2, "7", by=by)
+    assert sampled(batches, 2, "7", by=by) != sampled(batches, 2, "8", by=by)
+    assert sampled(batches, 3, "7", by=by)[:2] == sampled(
+        batches, 2, "7", by=by
+    )  # more epochs do not change the first ones
 
 
 @pytest.mark.parametrize(("epoch", "turns"), [("longest", 3), ("shortest", 1), ("a", 2)])
 def test_alternate_takes_turns_until_its_epoch_ends(epoch, turns):
-    assert names(SCHEDULES["alternate"](BATCHES, 2, "7", epoch=epoch)) == ["abc" * turns] * 2
+    assert names(alternate(BATCHES, 2, "7", epoch=epoch)) == ["abc" * turns] * 2
 
 
-def test_alternate_takes_turns_in_the_order_given():
-    assert names(SCHEDULES["alternate"](BATCHES, 1, "7", order=("c", "a", "c"), epoch="a")) == ["caccac"]
+def test_alternate_follows_the_given_order():
+    assert names(alternate(BATCHES, 1, "7", order=("c", "a", "c"), epoch="a")) == ["caccac"]
 
 
 @pytest.mark.parametrize(("epoch", "steps"), [("longest", 3), ("shortest", 1), ("a", 2)])
 def test_together_trains_every_task_in_each_step(epoch, steps):
-    assert SCHEDULES["together"](BATCHES, 2, "7", epoch=epoch) == [[("a", "b", "c")] * steps] * 2
+    assert together(BATCHES, 2, "7", epoch=epoch) == [[("a", "b", "c")] * steps] * 2
 
 
-@pytest.mark.parametrize("name", ["alternate", "together"])
-def test_an_epoch_ends_with_the_longest_task_unless_told(name):
-    assert SCHEDULES[name](BATCHES, 2, "7") == SCHEDULES[name](BATCHES, 2, "7", epoch="longest")
+@pytest.mark.parametrize("schedule", [alternate, together])
+def test_epoch_ends_with_the_longest_task_by_default(schedule):
+    assert schedule(BATCHES, 2, "7") == schedule(BATCHES, 2, "7", epoch="longest")
 
 
 # The rows of each step
@@ -112,13 +123,12 @@ def task_rows(count: int, batch_size: int, take: float = 1.0, seed: int = 0) -> 
 
 TASKS = {"a": task_rows(53, 8), "b": task_rows(20, 5, seed=1), "c": task_rows(9, 8, seed=2)}
 EVERY = {
-    "sequential": partial(SCHEDULES["sequential"]),
-    "round_robin": partial(SCHEDULES["round_robin"], order=("c", "a", "c", "b")),
-    "sampled size": partial(SAMPLED, by="size"),
-    "sampled equal": partial(SAMPLED, by="equal", weights={"c": 2.0}),
-    "sampled temperature": partial(SAMPLED, by="temperature"),
-    "alternate": partial(SCHEDULES["alternate"]),
-    "together": partial(SCHEDULES["together"], epoch="shortest"),
+    **{name: schedule.function for name, schedule in SCHEDULES.items()},
+    "round_robin in an order": partial(round_robin, order=("c", "a", "c", "b")),
+    "sampled by size": partial(sampled, by="size"),
+    "sampled equally": partial(sampled, by="equal", weights={"c": 2.0}),
+    "sampled by temperature": partial(sampled, by="temperature"),
+    "together, shortest": partial(together, epoch="shortest"),
 }
 every_schedule = pytest.mark.parametrize("schedule", EVERY.values(), ids=EVERY)
 
@@ -131,17 +141,17 @@ def rows_of(task: str, steps: Iterable[list[tuple[str, tuple[int, ...]]]]) -> li
     return [row for step in steps for name, rows in step if name == task for row in rows]
 
 
-def test_the_schedules_here_are_all_there_are():
-    assert {name.split()[0] for name in EVERY} == set(SCHEDULES)
+def test_only_sequential_trains_task_by_task():
+    assert [name for name, schedule in SCHEDULES.items() if schedule.task_by_task] == ["sequential"]
 
 
-def test_the_turns_of_a_plan_are_its_stretches_of_one_task():
-    plan = Plan(TASKS, SCHEDULES["sequential"], 2, 7)
+def test_turns_are_the_runs_of_steps_that_train_one_task():
+    plan = Plan(TASKS, sequential, 2, 7)
     assert plan.turns == [(0, 14), (14, 8), (22, 4)]
 
 
 @every_schedule
-def test_a_plan_is_the_same_for_the_same_seed_and_no_other(schedule):
+def test_plan_follows_from_seed_and_stage(schedule):
     planned = walk(Plan(TASKS, schedule, 4, seed=7))
     assert walk(Plan(TASKS, schedule, 4, seed=7)) == planned
     assert walk(Plan(TASKS, schedule, 4, seed=8)) != planned
@@ -149,30 +159,30 @@ def test_a_plan_is_the_same_for_the_same_seed_and_no_other(schedule):
 
 
 @every_schedule
-def test_an_epoch_is_planned_alone_as_in_a_whole_walk(schedule):
+def test_epoch_planned_on_its_own_equals_that_of_the_whole_plan(schedule):
     assert list(Plan(TASKS, schedule, 4, seed=7).epoch_plan(3)) == walk(Plan(TASKS, schedule, 4, seed=7))[3]
 
 
 @every_schedule
-def test_walking_a_plan_twice_changes_nothing(schedule):
+def test_iterating_a_plan_twice_gives_the_same_steps(schedule):
     plan = Plan(TASKS, schedule, 4, seed=7)
     assert walk(plan) == walk(plan)
 
 
 @every_schedule
-def test_the_total_of_steps_is_what_the_epochs_yield(schedule):
+def test_number_of_steps_is_that_of_the_epochs(schedule):
     plan = Plan(TASKS, schedule, 4, seed=7)
     assert plan.steps == sum(map(len, walk(plan))) > 0
 
 
 @every_schedule
-def test_planned_tasks_are_those_of_the_schedule(schedule):
+def test_plan_has_the_tasks_of_the_schedule(schedule):
     plan = Plan(TASKS, schedule, 4, seed=7)
     assert [[tuple(task for task, _ in step) for step in steps] for steps in walk(plan)] == plan.epochs
 
 
 @every_schedule
-def test_no_batch_is_larger_than_the_batch_size_and_none_is_empty(schedule):
+def test_batches_are_not_empty_and_not_larger_than_the_batch_size(schedule):
     sizes = {task: [] for task in TASKS}
     for steps in walk(Plan(TASKS, schedule, 4, seed=7)):
         for step in steps:
@@ -183,7 +193,7 @@ def test_no_batch_is_larger_than_the_batch_size_and_none_is_empty(schedule):
 
 
 @every_schedule
-def test_every_row_is_seen_before_any_is_seen_again(schedule):
+def test_every_row_occurs_once_before_any_occurs_again(schedule):
     planned = walk(Plan(TASKS, schedule, 12, seed=7))
     for task, known in TASKS.items():
         stream, count = rows_of(task, chain(*planned)), len(known.lengths)
@@ -195,31 +205,31 @@ def test_every_row_is_seen_before_any_is_seen_again(schedule):
 
 
 @pytest.mark.parametrize("by", ["equal", "temperature"])
-def test_the_stream_of_a_task_goes_on_over_epochs(by):
-    epochs = walk(Plan(TASKS, partial(SAMPLED, by=by), 6, seed=7))
+def test_stream_of_a_task_continues_across_epochs(by):
+    epochs = walk(Plan(TASKS, partial(sampled, by=by), 6, seed=7))
     ends = np.cumsum([len(rows_of("a", steps)) for steps in epochs])
-    assert any(end % 53 for end in ends[:-1])  # a pass is cut by the end of an epoch…
+    assert any(end % 53 for end in ends[:-1])  # an epoch ends in the middle of a pass…
     stream = rows_of("a", chain(*epochs))
-    assert sorted(stream[:53]) == sorted(stream[53:106]) == list(range(53))  # …and still a whole one
+    assert sorted(stream[:53]) == sorted(stream[53:106]) == list(range(53))  # …and the next continues it
 
 
-@pytest.mark.parametrize("name", ["round_robin", "sampled"])
-def test_an_epoch_sees_every_row_of_every_task_once(name):
-    for steps in walk(Plan(TASKS, SCHEDULES[name], 3, seed=7)):
+@pytest.mark.parametrize("schedule", [round_robin, sampled])
+def test_epoch_contains_every_row_of_every_task_once(schedule):
+    for steps in walk(Plan(TASKS, schedule, 3, seed=7)):
         for task, known in TASKS.items():
             assert sorted(rows_of(task, steps)) == list(range(len(known.lengths))), task
 
 
-def test_each_pass_is_shuffled_anew_and_each_task_by_itself():
-    alike = {"a": task_rows(50, 5), "b": task_rows(50, 5)}
-    (steps,) = walk(Plan(alike, partial(SCHEDULES["round_robin"], order=("a", "a", "b")), 1, seed=7))
+def test_each_pass_of_each_task_has_its_own_shuffle():
+    equal = {"a": task_rows(50, 5), "b": task_rows(50, 5)}
+    (steps,) = walk(Plan(equal, partial(round_robin, order=("a", "a", "b")), 1, seed=7))
     passes = [tuple(rows for ((_, rows),) in steps[start : start + 10]) for start in (0, 10, 20)]
-    assert len({frozenset(rows) for rows in passes}) == 3  # other batches, not only in another order
+    assert len({frozenset(rows) for rows in passes}) == 3  # different batches, not just a different order
 
 
 def test_take_draws_a_new_share_for_each_pass():
     tasks = {"a": task_rows(100, 10, take=0.25)}
-    passes = [set(rows_of("a", steps)) for steps in walk(Plan(tasks, SCHEDULES["round_robin"], 40, seed=7))]
+    passes = [set(rows_of("a", steps)) for steps in walk(Plan(tasks, round_robin, 40, seed=7))]
     assert {len(rows) for rows in passes} == {25}
     assert len(set(map(frozenset, passes))) == 40
     assert set.union(*passes) == set(range(100))  # a row is missed by all 40 with probability 0.75⁴⁰ ≈ 1e-5
@@ -232,23 +242,23 @@ def test_take_draws_a_new_share_for_each_pass():
 def test_rows_and_batches_of_a_pass_by_hand(count, take, batch_size, taken, batches):
     rows = task_rows(count, batch_size, take)
     assert (rows.taken, rows.batches) == (taken, batches)
-    (steps,) = walk(Plan({"a": rows}, SCHEDULES["together"], 1, seed=7))
+    (steps,) = walk(Plan({"a": rows}, together, 1, seed=7))
     assert (len(rows_of("a", steps)), len(steps)) == (taken, batches)
     assert sorted(len(batch) for ((_, batch),) in steps)[1:] == [batch_size] * (batches - 1)  # one may be smaller
 
 
-def test_rows_of_like_length_stand_in_one_batch():
+def test_batches_group_rows_of_similar_length():
     known = task_rows(2000, 10)
-    (steps,) = walk(Plan({"a": known}, SCHEDULES["together"], 1, seed=7))
+    (steps,) = walk(Plan({"a": known}, together, 1, seed=7))
     shuffled = random.Random(0).sample(range(2000), 2000)
     grouped = spread(known.lengths, [rows for ((_, rows),) in steps])
     mixed = spread(known.lengths, [shuffled[start : start + 10] for start in range(0, 2000, 10)])
-    assert grouped < mixed / 10  # sorted over 32 batches a batch spans 1/32 of the lengths; mixed, most of them
+    assert grouped < mixed / 10  # sorted over 32 batches, a batch spans 1/32 of the lengths; mixed, most of them
 
 
-def test_batches_do_not_come_by_length():
+def test_batches_are_not_ordered_by_length():
     known = task_rows(200, 10)  # one window
-    (steps,) = walk(Plan({"a": known}, SCHEDULES["together"], 1, seed=7))
+    (steps,) = walk(Plan({"a": known}, together, 1, seed=7))
     means = [known.lengths[list(rows)].mean() for ((_, rows),) in steps]
     assert means != sorted(means) and means != sorted(means, reverse=True)
 
@@ -262,7 +272,7 @@ def spread(lengths: np.ndarray, batches: list) -> float:
 
 
 def rates(name: str, steps: int, **options: float) -> list[float]:
-    """The factor at each step, and after the last."""
+    """The factor at each step, and after the last one."""
     return [LR_SCHEDULES[name](step, steps, **options) for step in range(steps + 1)]
 
 
@@ -273,11 +283,11 @@ def test_constant_by_hand():
 
 def test_linear_by_hand():
     assert rates("linear", 4, warmup=0.0) == [1, 0.75, 0.5, 0.25, 0]
-    # 2 steps of warm-up, then 8 down: 1 − (step − 2)/8
+    # 2 steps of warm-up, then 8 steps down: 1 − (step − 2)/8
     assert rates("linear", 10, warmup=0.2) == [1 / 2, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8, 0]
 
 
-def test_linear_warms_up_over_a_tenth_unless_told():
+def test_linear_warms_up_over_a_tenth_by_default():
     assert rates("linear", 40) == rates("linear", 40, warmup=0.1) != rates("linear", 40, warmup=0.0)
 
 
@@ -288,7 +298,7 @@ def test_cosine_by_hand():
     assert rates("cosine", 6, warmup=1 / 3) == pytest.approx([1 / 2, 1, *down], abs=1e-12)
 
 
-def test_warm_up_of_six_hundredths_rises_by_equal_steps():
+def test_warm_up_rises_in_equal_steps():
     factors = rates("linear", 200, warmup=0.06)[:12]
     assert factors == pytest.approx([step / 12 for step in range(1, 13)], abs=1e-12)  # float64
 
@@ -296,7 +306,7 @@ def test_warm_up_of_six_hundredths_rises_by_equal_steps():
 @pytest.mark.parametrize("name", LR_SCHEDULES)
 @settings(deadline=None)  # the machine may be busy
 @given(steps=st.integers(2, 300), warmup=st.floats(0, 0.5))
-def test_the_rate_rises_through_the_warm_up_then_never_again(name, steps, warmup):
+def test_rate_rises_during_warm_up_and_never_again(name, steps, warmup):
     factors = rates(name, steps, warmup=warmup)
     assert all(0 <= factor <= 1 for factor in factors)
     assert all(factor > 0 for factor in factors[:-1])  # every step trains

@@ -10,32 +10,50 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from plait.errors import PlaitError
     from plait.inference.predictor import Prediction, Predictor, load
+    from plait.plugins import register_head, register_loss, register_metric, register_schedule
     from plait.recipe.schema import Recipe
-    from plait.training.loop import train
-    from plait.training.result import Result
+    from plait.runs.result import Result
+    from plait.training.train import train
 
-# Threads that wait for each other shall sleep, not spin: on a core that is shared with another program, spinning makes
-# two threads several times slower than one. The library that torch brings reads this once, when torch is imported.
+# Idle threads sleep instead of spinning: on a core that is shared with another program, spinning makes two threads
+# several times slower than one. torch's OpenMP library reads this once, when torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__version__ = "0.1.0"
-__all__ = ["PlaitError", "Prediction", "Predictor", "Recipe", "Result", "__version__", "load", "train"]
+__version__ = "0.2.0.dev0"
+__all__ = [
+    "PlaitError",
+    "Prediction",
+    "Predictor",
+    "Recipe",
+    "Result",
+    "__version__",
+    "load",
+    "register_head",
+    "register_loss",
+    "register_metric",
+    "register_schedule",
+    "train",
+]
 
-HOMES = {
+_MODULES = {
     "PlaitError": "plait.errors",
     "Prediction": "plait.inference.predictor",
     "Predictor": "plait.inference.predictor",
     "Recipe": "plait.recipe.schema",
-    "Result": "plait.training.result",
+    "Result": "plait.runs.result",
     "load": "plait.inference.predictor",
-    "train": "plait.training.loop",
+    "register_head": "plait.plugins",
+    "register_loss": "plait.plugins",
+    "register_metric": "plait.plugins",
+    "register_schedule": "plait.plugins",
+    "train": "plait.training.train",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'plait' has no attribute {name!r}")
-    return getattr(import_module(HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
-"""Which task the next step trains, and with which rows: pure functions of the seed.
+"""Which task the next step trains, and on which rows: pure functions of the seed.
 
-A schedule gives the tasks of every step of every epoch; `epoch_plan` fills in the rows. A step is the names of the
-tasks that it trains, one after the other: one name in most schedules, every task in `together`.
+A schedule gives the tasks of every step of every epoch; `Plan` adds the rows. A step names the tasks that it trains:
+one in most schedules, all of them in `together`.
 """
 
 import math
@@ -15,51 +15,76 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
-__all__ = ["LR_SCHEDULES", "SCHEDULES", "Plan", "TaskRows"]
+from plait.registry import Registry
 
-Step = tuple[str, ...]
-Batches = Mapping[str, int]  # task → how many batches one pass over its rows has
+__all__ = [
+    "LR_SCHEDULES",
+    "SCHEDULES",
+    "Plan",
+    "Schedule",
+    "TaskRows",
+    "alternate",
+    "constant",
+    "cosine",
+    "linear",
+    "round_robin",
+    "sampled",
+    "sequential",
+    "together",
+]
 
-Positive = Annotated[float, Gt(0)]
-Share = Annotated[float, Ge(0), Lt(1)]
+_Step = tuple[str, ...]  # the tasks that it trains
+_Epochs = list[list[_Step]]  # the steps of every epoch
+_Batches = Mapping[str, int]  # task → number of batches in one pass over its rows
 
-WINDOW = 32  # batches whose rows are sorted by length together
+_Positive = Annotated[float, Gt(0)]
+_Share = Annotated[float, Ge(0), Lt(1)]
+
+_WINDOW = 32  # batches whose rows are sorted by length as one
 
 
-def sequential(batches: Batches, epochs: int, seed: str, *, order: tuple[str, ...] | None = None) -> list[list[Step]]:
+@dataclass(frozen=True)
+class Schedule:
+    """A schedule and how it drives a run."""
+
+    function: Callable[..., _Epochs]  # (batches, epochs, seed, *, options) → the steps of every epoch
+    task_by_task: bool = False  # each task has its own epochs: `steps` is refused, the learning rate restarts
+
+
+def sequential(batches: _Batches, epochs: int, seed: str, *, order: tuple[str, ...] | None = None) -> _Epochs:
     """One task for all its epochs, then the next; each pass over a task counts as an epoch (robust-embeddings ST).
 
-    The learning rate runs through its schedule anew for each task.
+    The learning rate restarts for each task.
     """
     return [[(task,)] * batches[task] for task in order or batches for _ in range(epochs)]
 
 
-def round_robin(batches: Batches, epochs: int, seed: str, *, order: tuple[str, ...] | None = None) -> list[list[Step]]:
-    """In each epoch one pass over each task in the order given, where a task may stand more than once."""
+def round_robin(batches: _Batches, epochs: int, seed: str, *, order: tuple[str, ...] | None = None) -> _Epochs:
+    """In each epoch one pass over each task in the order given; a task may occur more than once."""
     return [[(task,) for task in order or batches for _ in range(batches[task])] for _ in range(epochs)]
 
 
 def sampled(
-    batches: Batches,
+    batches: _Batches,
     epochs: int,
     seed: str,
     *,
     by: Literal["size", "equal", "temperature"] = "size",
-    weights: dict[str, Positive] | None = None,
-    t: Positive | None = None,
-) -> list[list[Step]]:
+    weights: dict[str, _Positive] | None = None,
+    t: _Positive | None = None,
+) -> _Epochs:
     """MT-DNN (Liu 2019): the batches of all tasks merged and shuffled (`size`), or the task of each step drawn.
 
-    `equal` draws by `weights` (1 each unless given), `temperature` by size^(1/t) × weight, t being 2 unless
-    given; an epoch has as many steps as all tasks have batches.
+    `equal` draws by `weights` (default 1 each), `temperature` by size^(1/t) × weight (default t = 2). An epoch has as
+    many steps as all tasks have batches together.
     """
     chosen = weights or {}
-    plans: list[list[Step]] = []
+    plans: _Epochs = []
     for epoch in range(epochs):
         generator = random.Random(f"{seed}/sampled/{epoch}")
         if by == "size":
             repeats = {task: max(1, round(count * chosen.get(task, 1.0))) for task, count in batches.items()}
-            steps: list[Step] = [(task,) for task, count in repeats.items() for _ in range(count)]
+            steps: list[_Step] = [(task,) for task, count in repeats.items() for _ in range(count)]
             generator.shuffle(steps)
         else:
             power = 0.0 if by == "equal" else 1 / (t or 2.0)
@@ -70,39 +95,42 @@ def sampled(
 
 
 def alternate(
-    batches: Batches, epochs: int, seed: str, *, order: tuple[str, ...] | None = None, epoch: str = "longest"
-) -> list[list[Step]]:
-    """One batch of each task in turn; what other tools call round robin."""
-    turns = epoch_length(batches, epoch)
+    batches: _Batches, epochs: int, seed: str, *, order: tuple[str, ...] | None = None, epoch: str = "longest"
+) -> _Epochs:
+    """One batch of each task in turn, which other tools call round robin."""
+    turns = _epoch_length(batches, epoch)
     return [[(task,) for _ in range(turns) for task in order or batches] for _ in range(epochs)]
 
 
-def together(
-    batches: Batches, epochs: int, seed: str, *, combine: str = "sum", epoch: str = "longest"
-) -> list[list[Step]]:
-    """One batch of every task in each step, their gradients combined; shorter tasks cycle, reshuffled."""
-    return [[tuple(batches)] * epoch_length(batches, epoch) for _ in range(epochs)]
+def together(batches: _Batches, epochs: int, seed: str, *, combine: str = "sum", epoch: str = "longest") -> _Epochs:
+    """One batch of every task in each step, their gradients combined; shorter tasks repeat, reshuffled."""
+    return [[tuple(batches)] * _epoch_length(batches, epoch) for _ in range(epochs)]
 
 
-def epoch_length(batches: Batches, epoch: str) -> int:
-    """Steps until the longest or shortest task, or the task of that name, has been through once."""
+def _epoch_length(batches: _Batches, epoch: str) -> int:
+    """Steps for one pass over the longest task, the shortest, or the task of that name."""
     if epoch in ("longest", "shortest"):
         return (max if epoch == "longest" else min)(batches.values())
     return batches[epoch]
 
 
-SCHEDULES: Mapping[str, Callable[..., list[list[Step]]]] = {
-    "sequential": sequential,
-    "round_robin": round_robin,
-    "sampled": sampled,
-    "alternate": alternate,
-    "together": together,
-}
+SCHEDULES: Registry[Schedule] = Registry(
+    "schedule",
+    "plait.schedules",
+    {
+        "sequential": Schedule(sequential, task_by_task=True),
+        "round_robin": Schedule(round_robin),
+        "sampled": Schedule(sampled),
+        "alternate": Schedule(alternate),
+        "together": Schedule(together),
+    },
+    expects=Schedule,
+)
 
 
 @dataclass(frozen=True)
 class TaskRows:
-    """What the plan must know of a task's training rows."""
+    """What the plan needs to know about a task's training rows."""
 
     lengths: np.ndarray  # tokens of each row
     batch_size: int
@@ -125,7 +153,7 @@ class Plan:
     def __init__(
         self,
         tasks: Mapping[str, TaskRows],
-        schedule: Callable[..., list[list[Step]]],
+        schedule: Callable[..., _Epochs],
         epochs: int,
         seed: int,
         stage: int = 0,
@@ -137,17 +165,16 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """All steps of all epochs."""
         return sum(map(len, self.epochs))
 
     @cached_property
     def turns(self) -> list[tuple[int, int]]:
-        """The first step of each stretch of steps with the same tasks, and how many it has."""
+        """The first step of each run of steps that train the same tasks, and the number of steps in it."""
         counts = [len(list(steps)) for _, steps in groupby(chain.from_iterable(self.epochs))]
         return list(zip(accumulate(counts, initial=0), counts, strict=False))
 
     def drawn_before(self, epoch: int) -> dict[str, int]:
-        """How many batches of each task the epochs before this one have used."""
+        """Batches of each task that earlier epochs have used."""
         counts = dict.fromkeys(self.tasks, 0)
         for steps in self.epochs[:epoch]:
             for step in steps:
@@ -156,7 +183,7 @@ class Plan:
         return counts
 
     def epoch_plan(self, epoch: int) -> Iterator[list[tuple[str, tuple[int, ...]]]]:
-        """The tasks and row ids of each step of an epoch; a task's rows come from its own endless reshuffled stream."""
+        """The tasks and row ids of each step of an epoch; each task draws from its own endless reshuffled stream."""
         counts = self.drawn_before(epoch)
         for step in self.epochs[epoch]:
             planned = []
@@ -166,54 +193,54 @@ class Plan:
             yield planned
 
     def batch_rows(self, task: str, count: int) -> tuple[int, ...]:
-        """The row ids of the batch in a task's stream that comes after so many others."""
+        """The row ids of batch number `count` in a task's stream."""
         number, index = divmod(count, self.tasks[task].batches)
         return self.pass_batches(task, number)[index]
 
     def _pass_batches(self, task: str, number: int) -> list[tuple[int, ...]]:
-        """The batches of one pass: rows shuffled, a share taken, rows of like length put together, batches shuffled."""
+        """The batches of one pass: shuffle the rows, take a share, group similar lengths, shuffle the batches."""
         rows = self.tasks[task]
         generator = random.Random(f"{self.seed}/{task}/{number}")
         shuffled = list(range(len(rows.lengths)))
         generator.shuffle(shuffled)
         taken = shuffled[: rows.taken]
-        size = rows.batch_size * WINDOW
+        size = rows.batch_size * _WINDOW
         batches = [
             batch
             for start in range(0, len(taken), size)
-            for batch in cut(sorted(taken[start : start + size], key=rows.lengths.__getitem__), rows.batch_size)
+            for batch in _split(sorted(taken[start : start + size], key=rows.lengths.__getitem__), rows.batch_size)
         ]
         generator.shuffle(batches)
         return batches
 
 
-def cut(rows: Sequence[int], size: int) -> list[tuple[int, ...]]:
-    """Rows in batches of a size; the last may be smaller."""
+def _split(rows: Sequence[int], size: int) -> list[tuple[int, ...]]:
+    """Batches of `size` rows; the last may be smaller."""
     return [tuple(rows[start : start + size]) for start in range(0, len(rows), size)]
 
 
-def constant(step: int, steps: int, *, warmup: Share = 0.0) -> float:
+def constant(step: int, steps: int, *, warmup: _Share = 0.0) -> float:
     """The factor on the learning rate at a step: rises over the first `warmup` share of the steps, then stays 1."""
-    return rise(step, steps, warmup)
+    return _warm_up(step, steps, warmup)
 
 
-def linear(step: int, steps: int, *, warmup: Share = 0.1) -> float:
-    """Rises, then falls in a straight line to 0."""
-    return min(rise(step, steps, warmup), (1 - progress(step, steps, warmup)))
+def linear(step: int, steps: int, *, warmup: _Share = 0.1) -> float:
+    """Rises, then falls linearly to 0."""
+    return min(_warm_up(step, steps, warmup), (1 - _decay_progress(step, steps, warmup)))
 
 
-def cosine(step: int, steps: int, *, warmup: Share = 0.0) -> float:
-    """Rises, then falls along half a cosine to 0."""
-    return min(rise(step, steps, warmup), (1 + math.cos(math.pi * progress(step, steps, warmup))) / 2)
+def cosine(step: int, steps: int, *, warmup: _Share = 0.0) -> float:
+    """Rises, then falls to 0 along half a cosine."""
+    return min(_warm_up(step, steps, warmup), (1 + math.cos(math.pi * _decay_progress(step, steps, warmup))) / 2)
 
 
-def rise(step: int, steps: int, warmup: float) -> float:
-    """From 1/w to 1 over the w steps of the warm-up."""
+def _warm_up(step: int, steps: int, warmup: float) -> float:
+    """Rises from 1/w to 1 over the w steps of the warm-up."""
     return min(1.0, (step + 1) / max(1.0, warmup * steps))
 
 
-def progress(step: int, steps: int, warmup: float) -> float:
-    """The share of the steps after the warm-up that is done."""
+def _decay_progress(step: int, steps: int, warmup: float) -> float:
+    """The share of the steps after the warm-up that have passed."""
     first = warmup * steps
     return max(0.0, (step - first) / max(1.0, steps - first))
 

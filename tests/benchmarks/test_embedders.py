@@ -1,4 +1,4 @@
-"""Batches of peers are chosen by measurement, texts are drawn from the seed, and the limit is the products alone."""
+"""Batch sizes of peers are measured, texts are drawn by the seed, and the limit is the matrix products alone."""
 
 import csv
 import json
@@ -13,7 +13,7 @@ from limit import Products
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    """Files as the sets have them, with 60 texts each, some of them twice."""
+    """Files in the format of the data sets, with 60 texts each, some of them twice."""
     folder = tmp_path / "cs224n"
     folder.mkdir()
     for name, (file, columns, _) in texts.SETS.items():
@@ -25,7 +25,7 @@ def data(tmp_path, monkeypatch):
     monkeypatch.setattr(texts, "REDUCED", 100)
 
 
-def test_every_set_has_its_share_of_the_texts_and_no_text_stands_twice(data):
+def test_every_data_set_has_its_share_and_no_text_occurs_twice(data):
     drawn = texts.draw(full=False)
     assert {name: len(found) for name, found in drawn.items()} == {"SST": 30, "Quora": 30, "STS": 30, "CFIMDB": 10}
     mixed = texts.mixed(full=False)
@@ -33,7 +33,7 @@ def test_every_set_has_its_share_of_the_texts_and_no_text_stands_twice(data):
     assert mixed == texts.mixed(full=False)
 
 
-def test_batches_grow_until_they_are_clearly_slower_and_the_fastest_is_taken(monkeypatch):
+def test_batch_sizes_grow_until_clearly_slower_and_the_fastest_wins(monkeypatch):
     clock, tried = [0.0], []
     cost = {2: 4.0, 4: 3.0, 8: 1.0, 16: 1.05, 32: 1.2, 64: 0.5}  # 64 is not tried: 32 is clearly slower than 8
 
@@ -43,22 +43,22 @@ def test_batches_grow_until_they_are_clearly_slower_and_the_fastest_is_taken(mon
 
     monkeypatch.setattr(embedders.time, "perf_counter", lambda: clock[0])
     assert best_batch(embed, ["x" * length for length in range(300)]) == 8
-    assert tried == [(2, 2), *((128, batch) for batch in (2, 4, 8, 16, 32, 8, 16))]  # those near the best, again
+    assert tried == [(2, 2), *((128, batch) for batch in (2, 4, 8, 16, 32, 8, 16))]  # those close to the best, again
 
 
-def test_padding_is_counted_in_batches_of_texts_sorted_by_length(minilm):
+def test_padding_is_counted_in_batches_sorted_by_length(minilm):
     found = ["one", "one two three", "one two", "one two three four"]  # and two special tokens each
     assert share_of_padding(found, 4, minilm) == f"{1 - 18 / 24:.1%}"
     assert share_of_padding(found, 2, minilm) == f"{1 - 18 / 20:.1%}"
     assert share_of_padding(found, 1, minilm) == "0.0%"
 
 
-def test_no_text_is_longer_than_the_model_takes(minilm):
+def test_texts_are_truncated_to_the_limit_of_the_model(minilm):
     limit = json.loads((minilm / "sentence_bert_config.json").read_text())["max_seq_length"]
     assert embedders.token_lengths(["word " * 1000, "word"], minilm) == [limit, 3]
 
 
-def test_the_products_of_a_work_are_seen_and_done_again():
+def test_matrix_products_are_recorded_and_replayed():
     layer = torch.nn.Linear(8, 4)
 
     def work():
@@ -71,14 +71,14 @@ def test_the_products_of_a_work_are_seen_and_done_again():
 
     with Products() as products:
         work()
-    assert len(products.again) == 4 and products.tokens == 16
+    assert len(products.calls) == 4 and products.tokens == 16
     assert products.largest == 3 * 5 * 7
     seen = Products()
     with seen:
         products.work(torch.randn(products.largest))()
-    assert len(seen.again) == 5 and seen.tokens == 16  # attention is two products
+    assert len(seen.calls) == 5 and seen.tokens == 16  # attention is two products
 
 
-def test_a_work_without_products_has_no_limit():
+def test_work_without_products_has_no_limit():
     with pytest.raises(SystemExit, match="no matrix product was seen"):
         Products().work(torch.zeros(0))

@@ -10,7 +10,7 @@ from plait.cli.main import main
 
 @pytest.fixture
 def plait(monkeypatch, capfd):
-    """The command in this process; what it wrote to the standard output and to the standard error."""
+    """Runs a command in this process and returns its standard output and standard error."""
 
     def run(*arguments: object, code: int = 0, stdin: bytes = b"") -> tuple[str, str]:
         monkeypatch.setattr(sys, "argv", ["plait", *map(str, arguments)])
@@ -21,8 +21,8 @@ def plait(monkeypatch, capfd):
             main()
         except SystemExit as exit_:
             found = exit_.code
-        out, told = capfd.readouterr()
-        assert found == code, out + told
-        return out, told
+        out, errors = capfd.readouterr()
+        assert found == code, out + errors
+        return out, errors
 
     return run

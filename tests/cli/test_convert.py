@@ -1,4 +1,4 @@
-"""`plait convert` as a user meets it, in a process of its own."""
+"""`plait convert` on the command line, in its own process."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ def plait(*arguments: object, code: int = 0) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def weights(tiny_bert, tmp_path) -> Path:
-    """What a training script saves on top of the tiny BERT, in half precision, with no config beside it."""
+    """What a training script saves: the tiny BERT with heads, in half precision, without a config beside it."""
     state = {
         f"module.bert.{name}": tensor.half() for name, tensor in load_file(tiny_bert / "model.safetensors").items()
     }
@@ -32,11 +32,11 @@ def weights(tiny_bert, tmp_path) -> Path:
     return tmp_path / "weights.pt"
 
 
-def test_a_script_s_weights_become_an_encoder_that_other_commands_take(weights, tiny_bert, tmp_path):
-    told = plait("convert", weights, "--config", tiny_bert, "--out", tmp_path / "new").stdout.splitlines()
+def test_weights_of_a_script_become_an_encoder_for_other_commands(weights, tiny_bert, tmp_path):
+    lines = plait("convert", weights, "--config", tiny_bert, "--out", tmp_path / "new").stdout.splitlines()
     count = sum(tensor.numel() for tensor in load_file(tiny_bert / "model.safetensors").values())
     names = sorted(f"module.head{number}.weight" for number in range(25))
-    assert told == [
+    assert lines == [
         f"bert encoder with 2 layers of width 16, {count:,} weights in float32 (was float16) in {tmp_path / 'new'}",
         f"left out: {', '.join(names[:20])} and 5 more",
     ]
@@ -45,7 +45,7 @@ def test_a_script_s_weights_become_an_encoder_that_other_commands_take(weights, 
     assert np.load(tmp_path / "vectors.npy").shape == (2, 16)
 
 
-def test_json_has_every_fact(weights, tiny_bert, tmp_path):
+def test_the_result_as_json(weights, tiny_bert, tmp_path):
     out = plait("convert", weights, "--config", tiny_bert, "--out", tmp_path / "new", "--json").stdout
     facts = json.loads(out)
     assert facts.pop("weights") > 0 and len(facts.pop("left_out")) == 25
@@ -59,14 +59,14 @@ def test_json_has_every_fact(weights, tiny_bert, tmp_path):
     }
 
 
-def test_a_mistake_is_one_line_and_exits_with_2(weights, tiny_bert, tmp_path):
+def test_a_mistake_is_one_line_and_the_exit_code_2(weights, tiny_bert, tmp_path):
     out = plait("convert", weights, "--out", tmp_path / "new", code=2)
     assert out.stdout == "" and len(out.stderr.splitlines()) == 1
     assert out.stderr.startswith(f"plait: {weights}: no config.json beside the weights; ")
     shutil.copytree(tiny_bert, tmp_path / "new")
     taken = plait("convert", weights, "--config", tiny_bert, "--out", tmp_path / "new", code=2).stderr
-    assert taken.startswith(f"plait: {tmp_path / 'new'}: is there already")
+    assert taken.startswith(f"plait: {tmp_path / 'new'}: already exists")
 
 
 def test_the_command_is_listed():
-    assert "convert     Turn pickled weights" in plait("--help").stdout
+    assert "convert     Convert pickled weights" in plait("--help").stdout

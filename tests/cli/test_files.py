@@ -1,4 +1,4 @@
-"""`plait predict` and `plait embed` over files and pipes, as a user meets them."""
+"""`plait predict` and `plait embed` with files and pipes on the command line."""
 
 import csv
 import io
@@ -10,12 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streaming import TASKS, read_rows, rows_of, train_model, write_rows
-
-
-@pytest.fixture(scope="module")
-def model(tiny_bert, tmp_path_factory) -> Path:
-    return train_model(tmp_path_factory.mktemp("files"), tiny_bert)
+from streaming import TASKS, read_rows, rows_of, write_rows
 
 
 def names(folder: Path) -> list[str]:
@@ -29,16 +24,16 @@ def source(tmp_path) -> Path:
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_predict_a_file(model, plait, source, task, kind, tmp_path):
-    out, _ = plait("predict", model, task, "--input", source, "--output", output := tmp_path / f"out.{kind}")
+def test_predict_a_file(trained_run, plait, source, task, kind, tmp_path):
+    out, _ = plait("predict", trained_run, task, "--input", source, "--output", output := tmp_path / f"out.{kind}")
     assert out == f"9 rows in {output}\n"
     assert [row["id"] for row in read_rows(output)] == [str(row) for row in range(9)]
     assert names(tmp_path) == ["in.csv", output.name]
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "npy"])
-def test_embed_a_file(model, plait, source, kind, tmp_path):
-    plait("embed", model, "--input", source, "--output", output := tmp_path / f"out.{kind}")
+def test_embed_a_file(trained_run, plait, source, kind, tmp_path):
+    plait("embed", trained_run, "--input", source, "--output", output := tmp_path / f"out.{kind}")
     if kind == "npy":
         assert np.load(output).shape == (9, 16)
     else:
@@ -49,30 +44,30 @@ def test_a_plain_encoder_embeds_the_column_text(tiny_roberta, plait, tmp_path):
     source = write_rows(tmp_path / "in.jsonl", [{"text": "a dog"}, {"text": "a cat"}])
     plait("embed", tiny_roberta, "--input", source, "--output", tmp_path / "out.npy")
     assert np.load(tmp_path / "out.npy").shape == (2, 16)
-    _, told = plait("predict", tiny_roberta, "mood", "--input", source, "--output", tmp_path / "out.csv", code=2)
-    assert "is no plait model" in told
+    _, err = plait("predict", tiny_roberta, "mood", "--input", source, "--output", tmp_path / "out.csv", code=2)
+    assert "not a plait model" in err
 
 
-def test_other_columns_can_be_named(model, plait, tmp_path):
+def test_other_text_columns_can_be_given(trained_run, plait, tmp_path):
     source = write_rows(tmp_path / "in.csv", [{"x": "a dog", "y": "a cat"}])
     output = tmp_path / "out.csv"
-    plait("predict", model, "near", "--input", source, "--output", output, "--text", "x", "--text", "y")
+    plait("predict", trained_run, "near", "--input", source, "--output", output, "--text", "x", "--text", "y")
     assert list(read_rows(output)[0]) == ["x", "y", "score"]
-    plait("embed", model, "--input", source, "--output", tmp_path / "out.npy", "--text", "y")
-    _, told = plait("predict", model, "near", "--input", source, "--output", output, "--text", "x", code=2)
-    assert told == "plait: the task 'near' reads 2 text columns, 1 given\n"
+    plait("embed", trained_run, "--input", source, "--output", tmp_path / "out.npy", "--text", "y")
+    _, err = plait("predict", trained_run, "near", "--input", source, "--output", output, "--text", "x", code=2)
+    assert err == "plait: the task 'near' reads 2 text columns, 1 given\n"
 
 
-def test_bad_rows_are_counted_and_listed(model, plait, tmp_path):
+def test_bad_rows_are_counted_and_listed(trained_run, plait, tmp_path):
     source = tmp_path / "in.csv"
     source.write_bytes(b"id,sentence\n1,\n2,a dog\n3,caf\xe9\n")
     output = tmp_path / "out.csv"
-    out, _ = plait("predict", model, "mood", "--input", source, "--output", output)
+    out, _ = plait("predict", trained_run, "mood", "--input", source, "--output", output)
     assert out == f"3 rows in {output}, 2 of them bad and left empty: {output}.errors.jsonl\n"
     assert [bool(row["label"]) for row in read_rows(output)] == [False, True, False]
     assert [row["where"] for row in read_rows(tmp_path / "out.csv.errors.jsonl")] == ["in.csv:2", "in.csv:4"]
     out, _ = plait(
-        "predict", model, "mood", "--input", source, "--output", output, "--errors", tmp_path / "bad", "--json"
+        "predict", trained_run, "mood", "--input", source, "--output", output, "--errors", tmp_path / "bad", "--json"
     )
     assert json.loads(out.splitlines()[-1]) == {
         "kind": "result", "output": str(output), "rows": 3, "bad": 2, "errors": str(tmp_path / "bad"),
@@ -80,9 +75,10 @@ def test_bad_rows_are_counted_and_listed(model, plait, tmp_path):
     assert len(read_rows((tmp_path / "bad").rename(tmp_path / "bad.jsonl"))) == 2
 
 
-def test_a_missing_column_is_one_message(model, plait, source, tmp_path):
-    _, told = plait("embed", model, "--input", source, "--output", tmp_path / "o.npy", "--text", "sentense", code=2)
-    assert told == f"plait: {source}:1: no column 'sentense'; did you mean 'sentence'?\n"
+def test_a_missing_column_gives_one_message(trained_run, plait, source, tmp_path):
+    options = ("--input", source, "--output", tmp_path / "o.npy", "--text", "sentense")
+    _, err = plait("embed", trained_run, *options, code=2)
+    assert err == f"plait: {source}:1: no column 'sentense'; did you mean 'sentence'?\n"
     assert names(tmp_path) == ["in.csv"]
 
 
@@ -91,19 +87,19 @@ def test_a_missing_column_is_one_message(model, plait, source, tmp_path):
     [
         (["--input", "in.csv", "--output", "in.csv"], "--output in.csv: is the input itself; choose another name"),
         (["--input", "in.csv", "--output", "none/o.csv"], "--output none/o.csv: its folder does not exist"),
-        (["--input", "in.csv", "--output", "o.txt"], "o.txt: unknown kind of file; give .csv or .jsonl or .parquet"),
-        (["--input", "in.csv", "--output", "o.npy"], "unknown kind of file"),
-        (["--input", "in.csv", "--output", "o.csv.gz"], "unknown kind of file"),
+        (["--input", "in.csv", "--output", "o.txt"], "o.txt: unknown file format; use .csv or .jsonl or .parquet"),
+        (["--input", "in.csv", "--output", "o.npy"], "unknown file format"),
+        (["--input", "in.csv", "--output", "o.csv.gz"], "unknown file format"),
         (["--input", "none.csv", "--output", "o.csv"], "--input none.csv: no such file"),
-        (["--input", ".", "--output", "o.csv"], "--input .: is no plain file; read a pipe with --input -"),
-        (["--input", "note.txt", "--output", "o.csv"], "note.txt: unknown kind of file; give .csv, .tsv or .jsonl"),
-        (["--input", "in.csv", "--output", "o.csv", "--resume"], "o.csv: there is nothing to go on with"),
+        (["--input", ".", "--output", "o.csv"], "--input .: not a regular file; read a pipe with --input -"),
+        (["--input", "note.txt", "--output", "o.csv"], "note.txt: unknown file format; use .csv, .tsv or .jsonl"),
+        (["--input", "in.csv", "--output", "o.csv", "--resume"], "o.csv: there is nothing to resume"),
         (["--input", "in.csv", "--output", "o.csv", "--errors", "in.csv"], "--errors in.csv: is the input itself"),
         (["--input", "in.csv"], "--input and --output go together"),
-        (["--input", "in.csv", "--output", "o.csv", "--format", "csv"], "--format is for what - reads"),
-        (["--input", "-", "--output", "o.csv", "--resume"], "a pipe cannot be gone on with"),
-        (["--input", "in.csv", "--output", "-", "--resume"], "a pipe cannot be gone on with"),
-        (["--input", "in.csv", "--output", "-", "--json"], "drop one"),
+        (["--input", "in.csv", "--output", "o.csv", "--format", "csv"], "--format is for standard input"),
+        (["--input", "-", "--output", "o.csv", "--resume"], "--resume needs two files; a pipe cannot be resumed"),
+        (["--input", "in.csv", "--output", "-", "--resume"], "--resume needs two files; a pipe cannot be resumed"),
+        (["--input", "in.csv", "--output", "-", "--json"], "drop one of them"),
         (["--output", "o.csv"], "give TEXT (two for a pair), or --input FILE"),
         (["a dog", "--input", "in.csv"], "give TEXT (two for a pair), or --input FILE"),
         (["a dog", "--output", "o.csv"], "go with --input, not with TEXT"),
@@ -111,61 +107,62 @@ def test_a_missing_column_is_one_message(model, plait, source, tmp_path):
         (["a dog", "--text", "sentence"], "go with --input, not with TEXT"),
     ],
 )  # fmt: skip
-def test_a_wrong_request_is_one_message_and_writes_nothing(
-    model, plait, source, options, message, tmp_path, monkeypatch
+def test_an_invalid_request_gives_one_message_and_writes_nothing(
+    trained_run, plait, source, options, message, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "note.txt").touch()
-    _, told = plait("predict", model, "mood", *options, code=2)
-    assert message in told and "Traceback" not in told
+    _, err = plait("predict", trained_run, "mood", *options, code=2)
+    assert message in err and "Traceback" not in err
     assert names(tmp_path) == ["in.csv", "note.txt"]
 
 
-def test_the_kind_of_file_may_be_written_in_capitals(model, plait, source, tmp_path):
-    plait("predict", model, "mood", "--input", source, "--output", tmp_path / "OUT.CSV")
+def test_the_suffix_of_a_file_may_be_in_capitals(trained_run, plait, source, tmp_path):
+    plait("predict", trained_run, "mood", "--input", source, "--output", tmp_path / "OUT.CSV")
     assert len(read_rows(tmp_path / "OUT.CSV")) == 9
 
 
-def test_parquet_without_pyarrow_is_told_before_the_work(model, plait, source, monkeypatch, tmp_path):
+def test_missing_pyarrow_is_reported_before_the_work(trained_run, plait, source, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    _, told = plait("predict", model, "mood", "--input", source, "--output", tmp_path / "out.parquet", code=2)
-    assert "parquet needs pyarrow" in told and names(tmp_path) == ["in.csv"]
+    _, err = plait("predict", trained_run, "mood", "--input", source, "--output", tmp_path / "out.parquet", code=2)
+    assert "parquet needs pyarrow" in err and names(tmp_path) == ["in.csv"]
 
 
-def test_a_pipe_of_csv(model, plait):
-    out, told = plait("predict", model, "mood", "--input", "-", stdin='id,sentence\n1,"a\nß"\n2,\n'.encode())
+def test_a_pipe_of_csv(trained_run, plait):
+    out, err = plait("predict", trained_run, "mood", "--input", "-", stdin='id,sentence\n1,"a\nß"\n2,\n'.encode())
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["sentence"] for row in rows] == ["a\nß", ""] and rows[0]["label"] and not rows[1]["label"]
-    assert "standard input:4: the text in column 'sentence' is empty" in told
-    assert "2 rows in -, 1 of them bad and left empty" in told
+    assert "standard input:4: the text in column 'sentence' is empty" in err
+    assert "2 rows in -, 1 of them bad and left empty" in err
 
 
-def test_a_pipe_of_jsonl(model, plait, tmp_path):
+def test_a_pipe_of_jsonl(trained_run, plait, tmp_path):
     data = b'{"sentence": "a dog", "n": [1, null]}\n{"sentence": "a cat", "late": true}\n'
-    out, _ = plait("predict", model, "mood", "--input", "-", stdin=data)
+    out, _ = plait("predict", trained_run, "mood", "--input", "-", stdin=data)
     first, second = map(json.loads, out.splitlines())
     assert first["n"] == [1, None] and second["late"] is True and {"label", "score"} <= second.keys()
-    plait("predict", model, "mood", "--input", "-", "--output", tmp_path / "out.csv", stdin=data)
+    plait("predict", trained_run, "mood", "--input", "-", "--output", tmp_path / "out.csv", stdin=data)
     assert list(read_rows(tmp_path / "out.csv")[0])[:4] == ["sentence", "n", "late", "label"]
-    out, _ = plait("embed", model, "--input", "-", stdin=data)
+    out, _ = plait("embed", trained_run, "--input", "-", stdin=data)
     assert len(json.loads(out.splitlines()[0])["embedding"]) == 16
 
 
-def test_a_pipe_of_tsv_and_a_file_to_a_pipe(model, plait, source):
-    out, _ = plait("predict", model, "mood", "--input", "-", "--format", "tsv", stdin=b"id\tsentence\n1\ta dog\n")
+def test_a_pipe_of_tsv_and_a_file_to_a_pipe(trained_run, plait, source):
+    out, _ = plait("predict", trained_run, "mood", "--input", "-", "--format", "tsv", stdin=b"id\tsentence\n1\ta dog\n")
     assert out.splitlines()[1].startswith("1,a dog,")
-    out, _ = plait("predict", model, "mood", "--input", source, "--output", "-")
+    out, _ = plait("predict", trained_run, "mood", "--input", source, "--output", "-")
     assert len(list(csv.DictReader(io.StringIO(out)))) == 9
 
 
-def test_an_empty_pipe_is_one_message(model, plait):
-    _, told = plait("predict", model, "mood", "--input", "-", code=2)
-    assert told == "plait: standard input:1: the file is empty; expected a header line\n"
+def test_an_empty_pipe_gives_one_message(trained_run, plait):
+    _, err = plait("predict", trained_run, "mood", "--input", "-", code=2)
+    assert err == "plait: standard input:1: the file is empty; add a header line with the column names\n"
 
 
-def test_a_real_pipe_whose_reader_goes_away_ends_in_peace(model, tmp_path):
+def test_a_pipe_whose_reader_goes_away_ends_without_an_error(trained_run, tmp_path):
     source = write_rows(tmp_path / "in.csv", rows_of(5000))
-    line = f"cat {source} | {sys.executable} -m plait predict {model} mood --input - | head -2; echo ${{PIPESTATUS[@]}}"
+    command = f"{sys.executable} -m plait predict {trained_run} mood --input -"
+    line = f"cat {source} | {command} | head -2; echo ${{PIPESTATUS[@]}}"
     out = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
     assert out.stdout.startswith("id,sentence,one,two,a,b,c,note,label,score,p(high),p(low)\n0,")
     assert out.stderr.startswith("predicting mood\n") and not {"Traceback", "Exception", "Error"} & set(
@@ -174,7 +171,7 @@ def test_a_real_pipe_whose_reader_goes_away_ends_in_peace(model, tmp_path):
     assert out.stdout.splitlines()[-1].split()[1:] == ["1", "0"]
 
 
-def test_a_closed_standard_input_is_one_message(model):
-    line = f"{sys.executable} -m plait predict {model} mood --input - <&-"
+def test_a_closed_standard_input_gives_one_message(trained_run):
+    line = f"{sys.executable} -m plait predict {trained_run} mood --input - <&-"
     out = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
-    assert out.returncode == 2 and out.stderr == "plait: --input -: the standard input is closed\n"
+    assert out.returncode == 2 and out.stderr == "plait: --input -: standard input is closed\n"

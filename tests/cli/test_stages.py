@@ -1,4 +1,4 @@
-"""What the command line shows of a run with stages."""
+"""Recipes with stages on the command line."""
 
 import json
 
@@ -8,12 +8,12 @@ from ruamel.yaml import YAML
 
 @pytest.fixture
 def recipe_file(tiny_recipe, tmp_path):
-    stages = [{"tasks": ["near", "same"], "epochs": 1, "watch_conflict": 1}, {"tasks": ["mood", "same"], "steps": 4}]
+    stages = [{"tasks": ["near", "same"], "epochs": 1, "conflict_every": 1}, {"tasks": ["mood", "same"], "steps": 4}]
     YAML().dump(tiny_recipe(stages=stages), tmp_path / "recipe.yaml")
     return tmp_path / "recipe.yaml"
 
 
-def test_check_tells_of_each_stage_and_of_the_whole(plait, recipe_file):
+def test_check_shows_each_stage_and_the_whole_run(plait, recipe_file):
     out, _ = plait("check", recipe_file)
     first, second = out.index("stage 1 of 2: 3 steps, epochs: 1, schedule: together, about "), out.index("stage 2 of 2")
     assert first < out.index("near: score") < second < out.index("mood: classes")
@@ -21,33 +21,33 @@ def test_check_tells_of_each_stage_and_of_the_whole(plait, recipe_file):
     assert "steps: 7 in all\nestimated from 3 real steps of each stage: " in out
 
 
-def test_check_tells_machines_the_same(plait, recipe_file):
+def test_check_prints_the_same_as_json(plait, recipe_file):
     found = json.loads(plait("check", recipe_file, "--json")[0])
     assert found["steps"] == 7 and [stage["steps"] for stage in found["stages"]] == [3, 4]
     assert [[task["task"] for task in stage["tasks"]] for stage in found["stages"]] == [
         ["near", "same"],
         ["mood", "same"],
     ]
-    trials = [stage["trial"] for stage in found["stages"]]
-    assert found["trial"]["seconds"] == sum(trial["seconds"] for trial in trials)
-    assert found["trial"]["peak_memory"] == max(trial["peak_memory"] for trial in trials)
-    per_step = (3 * trials[0]["seconds_per_step"] + 4 * trials[1]["seconds_per_step"]) / 7
-    assert found["trial"]["seconds_per_step"] == pytest.approx(per_step)
-    assert "tasks" not in found and json.loads(plait("check", recipe_file, "--json", "--no-trial")[0])["trial"] is None
+    costs = [stage["cost"] for stage in found["stages"]]
+    assert found["cost"]["seconds"] == sum(cost["seconds"] for cost in costs)
+    assert found["cost"]["peak_memory"] == max(cost["peak_memory"] for cost in costs)
+    per_step = (3 * costs[0]["seconds_per_step"] + 4 * costs[1]["seconds_per_step"]) / 7
+    assert found["cost"]["seconds_per_step"] == pytest.approx(per_step)
+    assert "tasks" not in found and json.loads(plait("check", recipe_file, "--json", "--no-trial")[0])["cost"] is None
 
 
-def test_train_shows_each_stage_and_what_became_of_the_tasks_before(plait, recipe_file, tmp_path):
-    out, told = plait("train", recipe_file, "--out", tmp_path / "run", "--no-baselines")
-    assert "training, stage 1 of 2 (3)" in told and "training, stage 2 of 2 (4)" in told
-    assert "stage 1, epoch 1, step 3: near pearson " in told and "stage 2, epoch 1, step 6: mood accuracy " in told
-    trained, _, kept = out.partition("tasks that the model had before, dev scores after step ")
+def test_train_shows_each_stage_and_the_scores_of_earlier_tasks(plait, recipe_file, tmp_path):
+    out, log = plait("train", recipe_file, "--out", tmp_path / "run", "--no-baselines")
+    assert "training, stage 1 of 2 (3)" in log and "training, stage 2 of 2 (4)" in log
+    assert "stage 1, epoch 1, step 3: near pearson " in log and "stage 2, epoch 1, step 6: mood accuracy " in log
+    trained, _, kept = out.partition(", tasks that the model had before")
     assert "  mood " in trained and "after its own stage" not in trained
     assert "after its own stage" in kept and "  near " in kept
-    assert "in stage 1, gradients of the tasks" in out and "in stage 2, gradients" not in out
+    assert "in stage 1, cosines between the tasks' gradients" in out and "in stage 2, cosines" not in out
     assert "7 steps (3 + 4 in stages) in " in out
 
 
-def test_train_tells_machines_the_same(plait, recipe_file, tmp_path):
+def test_train_prints_the_same_as_json(plait, recipe_file, tmp_path):
     out, _ = plait("train", recipe_file, "--out", tmp_path / "run", "--no-baselines", "--json")
     *lines, result = map(json.loads, out.splitlines())
     assert [line["what"] for line in lines if line["kind"] == "begin"] == [
@@ -63,11 +63,11 @@ def test_train_tells_machines_the_same(plait, recipe_file, tmp_path):
     assert result["kept"] == ["near"]
 
 
-def test_mistakes_of_stages_are_told_at_once(plait, recipe_file):
+def test_mistakes_in_stages_are_reported_together(plait, recipe_file):
     changes = ("--set", "stages.0.pooling=max", "--set", "stages.1.lr=fast", "--set", "lr=-1")
-    _, told = plait("check", recipe_file, *changes, code=2)
-    assert [line.partition(": ")[2] for line in told.splitlines()] == [
-        "--set stages.0.pooling=max: stages.0.pooling: concerns the whole run; write it at the top",
+    _, errors = plait("check", recipe_file, *changes, code=2)
+    assert [line.partition(": ")[2] for line in errors.splitlines()] == [
+        "--set stages.0.pooling=max: stages.0.pooling: applies to the whole run; move it to the top level",
         "--set lr=-1: lr: expected greater than 0, found -1 (in stages.0)",
         "--set stages.1.lr=fast: stages.1.lr: expected number, found 'fast'",
     ]

@@ -1,4 +1,4 @@
-"""Tables in memory: what they hold, written down where a run finds it again, and read as if from a file."""
+"""Tables in memory: written to the run directory, trained on like files, and predicted."""
 
 import csv
 import datetime
@@ -16,7 +16,7 @@ import pytest
 import plait
 from plait.data.frames import columns_of, is_frame, is_table, write_table
 from plait.errors import DataError, PlaitError, RequestError
-from plait.training.loop import Stopped, resume
+from plait.training.train import Stopped, resume
 
 TABLES = {
     "pandas": pandas.DataFrame,
@@ -26,7 +26,7 @@ TABLES = {
     "a tuple of dicts": tuple,
 }
 FRAMES = {name: TABLES[name] for name in ("pandas", "polars")}
-OF_EACH_TABLE = pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
+FOR_EACH_TABLE = pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
 
 
 def written(table: object, folder: Path) -> list[dict]:
@@ -34,10 +34,10 @@ def written(table: object, folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "table.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-# ---------------------------------------------------------------- what is a table
+# ---------------------------------------------------------------- recognized
 
 
-@OF_EACH_TABLE
+@FOR_EACH_TABLE
 def test_rows_in_memory_are_a_table(make):
     assert is_table(make([{"text": "a", "label": 1}]))
 
@@ -56,26 +56,26 @@ def test_rows_in_memory_are_a_table(make):
         [],
     ],
 )
-def test_names_of_files_and_shares_are_no_tables(value):
+def test_file_names_and_shares_are_not_tables(value):
     assert not is_table(value)
 
 
-# ---------------------------------------------------------------- what a table holds
+# ---------------------------------------------------------------- written
 
 
-@OF_EACH_TABLE
-def test_texts_and_numbers_are_written_as_they_are(make, tmp_path):
+@FOR_EACH_TABLE
+def test_texts_and_numbers_are_written_unchanged(make, tmp_path):
     rows = [{"text": 'a, "b"\nc é 😀', "label": 1, "score": 0.5}, {"text": "", "label": -2, "score": 1e-7}]
     assert written(make(rows), tmp_path) == rows
 
 
-@OF_EACH_TABLE
-def test_truth_values_and_lists_are_kept(make, tmp_path):
+@FOR_EACH_TABLE
+def test_booleans_and_lists_are_written_unchanged(make, tmp_path):
     rows = [{"sure": True, "topics": ["a", "b"]}, {"sure": False, "topics": []}]
     assert written(make(rows), tmp_path) == rows
 
 
-@OF_EACH_TABLE
+@FOR_EACH_TABLE
 def test_none_is_null(make, tmp_path):
     assert written(make([{"text": None, "label": "x"}, {"text": "a", "label": None}]), tmp_path) == [
         {"text": None, "label": "x"},
@@ -104,12 +104,12 @@ def test_none_is_null(make, tmp_path):
         (datetime.date(2024, 2, 1), "2024-02-01"),
     ],
 )
-def test_a_cell_is_written_as_json_knows_it(tmp_path, cell, plain):
+def test_cells_become_json_values(tmp_path, cell, plain):
     (row,) = written([{"cell": cell}], tmp_path)
     assert row == {"cell": plain} and type(row["cell"]) is type(plain)
 
 
-def test_what_pandas_takes_for_missing_is_null(tmp_path):
+def test_missing_values_in_pandas_are_null(tmp_path):
     frame = pandas.DataFrame(
         {
             "text": pandas.Series(["a", pandas.NA, None], dtype="string"),
@@ -126,7 +126,7 @@ def test_what_pandas_takes_for_missing_is_null(tmp_path):
     ]
 
 
-def test_what_polars_takes_for_missing_is_null(tmp_path):
+def test_missing_values_in_polars_are_null(tmp_path):
     frame = polars.DataFrame(
         {"text": ["a", None], "real": [math.nan, 1.5], "kind": polars.Series(["x", None], dtype=polars.Categorical)}
     )
@@ -136,33 +136,33 @@ def test_what_polars_takes_for_missing_is_null(tmp_path):
     ]
 
 
-def test_columns_of_pandas_may_be_named_by_numbers_and_its_index_is_not_a_column(tmp_path):
+def test_pandas_columns_may_be_numbers_and_the_index_is_not_a_column(tmp_path):
     frame = pandas.DataFrame({0: ["a", "b"], 1: [1, 2]}, index=[7, 9])
     assert written(frame, tmp_path) == [{"0": "a", "1": 1}, {"0": "b", "1": 2}]
 
 
-def test_half_a_character_is_written_and_read_as_such(tmp_path):
+def test_a_lone_surrogate_is_written_and_read_back(tmp_path):
     assert written([{"text": "\ud83d"}], tmp_path) == [{"text": "\ud83d"}]
 
 
-def test_columns_of_one_name_are_refused(tmp_path):
+def test_duplicate_columns_are_rejected(tmp_path):
     frame = pandas.DataFrame([["a", "b", 1]], columns=["text", "text", "label"])
-    with pytest.raises(DataError, match=r"^tasks\.it\.train: column 'text' stands twice$"):
+    with pytest.raises(DataError, match=r"^tasks\.it\.train: duplicate column 'text'; rename one of them$"):
         write_table(frame, tmp_path / "table.jsonl", "tasks.it.train")
     table = pyarrow.table([["a"], ["b"]], names=["text", "text"])
-    with pytest.raises(DataError, match=r"^tasks\.it\.train: column 'text' stands twice$"):
+    with pytest.raises(DataError, match=r"^tasks\.it\.train: duplicate column 'text'; rename one of them$"):
         write_table(table, tmp_path / "table.jsonl", "tasks.it.train")
-    with pytest.raises(DataError, match="column 'text' stands twice"):
+    with pytest.raises(DataError, match="duplicate column 'text'"):
         columns_of(frame, ["text"])
 
 
-def test_a_row_that_is_not_one_says_which(tmp_path):
+def test_a_row_that_is_not_a_dict_is_reported_with_its_number(tmp_path):
     with pytest.raises(DataError) as caught:
         write_table([{"text": "a"}, ("a", 1)], tmp_path / "table.jsonl", "tasks.it.train")
-    assert str(caught.value) == "tasks.it.train: row 1: expected values by column, found tuple"
+    assert str(caught.value) == "tasks.it.train: row 1: expected a dict of values by column, found tuple"
 
 
-# ---------------------------------------------------------------- trained on
+# ---------------------------------------------------------------- trained
 
 
 def rows_of(path: str) -> list[dict]:
@@ -171,7 +171,7 @@ def rows_of(path: str) -> list[dict]:
 
 
 def tables_for(recipe: dict, make) -> dict:
-    """The recipe with the rows of its files in place of them; labels are numbers where they look like it."""
+    """The recipe with tables instead of files; numeric labels are numbers."""
     tasks = {}
     for name, task in recipe["tasks"].items():
         tables = {split: rows_of(task[split]) for split in ("train", "dev")}
@@ -190,7 +190,7 @@ def weights(run: Path) -> str:
 
 @pytest.fixture(scope="module")
 def from_files(tiny_bert, tmp_path_factory) -> tuple[dict, str]:
-    """The scores and the weights of a run on the files themselves."""
+    """The scores and weights of a run on the files."""
     from tiny import write_tasks
 
     folder = tmp_path_factory.mktemp("files")
@@ -198,16 +198,16 @@ def from_files(tiny_bert, tmp_path_factory) -> tuple[dict, str]:
     return result.scores, weights(result.run)
 
 
-@OF_EACH_TABLE
-def test_a_table_trains_to_the_same_bits_as_its_file(tiny_recipe, tmp_path, make, from_files):
+@FOR_EACH_TABLE
+def test_a_table_trains_to_the_same_weights_as_its_file(tiny_recipe, tmp_path, make, from_files):
     recipe = tables_for(tiny_recipe(), make)
     result = plait.train(recipe, tmp_path / "run", baselines=False)
     assert (result.scores, weights(result.run)) == from_files
-    given = sorted(path.name for path in (tmp_path / "run" / "given").iterdir())
-    assert given == [f"{task}-{split}.jsonl" for task in ("mood", "near", "same") for split in ("dev", "train")]
+    stored = sorted(path.name for path in (tmp_path / "run" / "tables").iterdir())
+    assert stored == [f"{task}-{split}.jsonl" for task in ("mood", "near", "same") for split in ("dev", "train")]
 
 
-def test_the_recipe_that_was_given_is_left_alone(tiny_recipe, tmp_path):
+def test_the_given_recipe_is_not_modified(tiny_recipe, tmp_path):
     recipe = tables_for(tiny_recipe(epochs=1), pandas.DataFrame)
     train = recipe["tasks"]["mood"]["train"]
     before = train.copy()
@@ -216,7 +216,7 @@ def test_the_recipe_that_was_given_is_left_alone(tiny_recipe, tmp_path):
     pandas.testing.assert_frame_equal(train, before)
 
 
-def test_tables_and_files_and_shares_go_together(tiny_recipe, tmp_path):
+def test_tables_files_and_shares_can_be_combined(tiny_recipe, tmp_path):
     recipe = tiny_recipe(epochs=1)
     recipe["tasks"]["mood"] |= {"train": pandas.DataFrame(rows_of(recipe["tasks"]["mood"]["train"])), "dev": 0.25}
     recipe["tasks"]["near"] |= {"dev": polars.DataFrame(rows_of(recipe["tasks"]["near"]["dev"]))}
@@ -225,7 +225,7 @@ def test_tables_and_files_and_shares_go_together(tiny_recipe, tmp_path):
 
 
 @pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
-def test_a_run_on_tables_goes_on_after_it_was_stopped(tiny_recipe, tmp_path, make, from_files):
+def test_a_stopped_run_on_tables_resumes_to_equal_weights(tiny_recipe, tmp_path, make, from_files):
     recipe = tables_for(tiny_recipe(), make)
     with pytest.raises(Stopped):
         plait.train(recipe, tmp_path / "run", baselines=False, stop=lambda: True)
@@ -233,14 +233,14 @@ def test_a_run_on_tables_goes_on_after_it_was_stopped(tiny_recipe, tmp_path, mak
     assert (result.scores, weights(result.run)) == from_files
 
 
-def test_a_run_on_tables_goes_on_where_it_was_moved_to(tiny_recipe, tmp_path, from_files):
+def test_a_run_on_tables_can_be_moved_and_resumed(tiny_recipe, tmp_path, from_files):
     with pytest.raises(Stopped):
         plait.train(tables_for(tiny_recipe(), pandas.DataFrame), tmp_path / "run", baselines=False, stop=lambda: True)
     (tmp_path / "run").rename(tmp_path / "moved")
     assert weights(resume(tmp_path / "moved").run) == from_files[1]
 
 
-def test_bad_rows_of_a_table_are_named_by_its_task_and_split(tiny_recipe, tmp_path):
+def test_bad_rows_of_a_table_are_reported_with_task_and_split(tiny_recipe, tmp_path):
     recipe = tables_for(tiny_recipe(), pandas.DataFrame)
     frame = recipe["tasks"]["near"]["train"]
     frame.loc[3, "near"] = math.nan
@@ -252,11 +252,11 @@ def test_bad_rows_of_a_table_are_named_by_its_task_and_split(tiny_recipe, tmp_pa
         "near-train.jsonl:4: the label is empty",
         "near-train.jsonl:6: the text in column 'one' is empty",
     ]
-    result = plait.train({**recipe, "bad_rows": "skip"}, tmp_path / "run", baselines=False)  # what was left may stay
+    result = plait.train({**recipe, "bad_rows": "skip"}, tmp_path / "run", baselines=False)  # over the failed run
     assert len((result.run / "bad-rows.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_column_that_a_table_lacks_is_named(tiny_recipe, tmp_path):
+def test_a_missing_column_of_a_table_is_reported(tiny_recipe, tmp_path):
     recipe = tables_for(tiny_recipe(), pandas.DataFrame)
     recipe["tasks"]["mood"]["train"] = recipe["tasks"]["mood"]["train"].rename(columns={"sentence": "sentense"})
     with pytest.raises(PlaitError) as caught:
@@ -264,7 +264,7 @@ def test_a_column_that_a_table_lacks_is_named(tiny_recipe, tmp_path):
     assert caught.value.mistakes[0] == "mood-train.jsonl:1: no column 'sentence'; did you mean 'sentense'?"
 
 
-# ---------------------------------------------------------------- predicted for
+# ---------------------------------------------------------------- predicted
 
 
 @pytest.fixture(scope="module")
@@ -277,7 +277,7 @@ def model(tiny_bert, tmp_path_factory) -> plait.Predictor:
 
 
 @pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
-def test_a_data_frame_is_predicted_by_the_columns_of_the_task(model, make):
+def test_a_data_frame_is_predicted_from_the_columns_of_the_task(model, make):
     frame = make([{"x": 1, "two": "a cat", "one": "a dog"}, {"x": 2, "two": "a song", "one": "the river"}])
     assert is_frame(frame)
     assert model.predict("near", frame) == model.predict("near", [("a dog", "a cat"), ("the river", "a song")])
@@ -292,22 +292,22 @@ def test_a_data_frame_without_rows_gives_no_predictions(model, make):
 
 
 @pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
-def test_a_data_frame_without_the_columns_of_the_task_is_refused(model, make):
+def test_a_data_frame_without_the_columns_of_the_task_is_rejected(model, make):
     with pytest.raises(DataError) as caught:
         model.predict("near", make([{"one": "a", "three": "b"}]))
     assert str(caught.value) == "the data frame has no column 'two'; it has one, three"
 
 
-def test_what_is_missing_in_a_data_frame_is_read_as_nothing(model):
+def test_missing_values_in_a_data_frame_are_empty_texts(model):
     frame = pandas.DataFrame({"sentence": ["a dog", None]})
     assert model.predict("mood", frame) == model.predict("mood", ["a dog", ""])
 
 
-def test_a_data_frame_is_no_list_of_texts(model):
+def test_a_data_frame_is_not_a_list_of_texts(model):
     with pytest.raises(RequestError, match="expected a list of texts, found DataFrame"):
         model.embed(pandas.DataFrame({"sentence": ["a dog"]}))
 
 
-def test_a_column_of_a_data_frame_is_a_list_of_texts(model):
+def test_a_series_is_a_list_of_texts(model):
     for series in (pandas.Series(["a dog", "a cat"]), polars.Series(["a dog", "a cat"])):
         assert np.array_equal(model.embed(series), model.embed(["a dog", "a cat"]))

@@ -1,17 +1,13 @@
-"""What labels mean: kinds, spellings, classes, ranges, and the rows that have no valid label."""
-
-from pathlib import Path
+"""What labels mean: kinds, spellings, classes, ranges, and invalid labels."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.data.examples import Examples, sound_examples
-from plait.data.labels import Kind, Labels, encode_labels, guess_kind, labels_from
-from plait.data.read import read_rows
+from plait.data.kinds import Kind
+from plait.data.labels import Labels, encode_labels, guess_kind, labels_from
 from plait.errors import DataError
-from plait.recipe.schema import Source
 
 
 def labels_of(values: list[str], kind: Kind, **given) -> Labels:
@@ -41,7 +37,7 @@ YES_NO = labels_of(["0", "1"], "yes_no")
         (["3.0", "4.0"], "classes", "score"),
         (["low", "high"], "classes", "classes"),
         (["entailment", "0"], "classes", "classes"),
-        (["1", "nan"], "classes", "yes_no"),  # nan is how tables write that nothing is there
+        (["1", "nan"], "classes", "yes_no"),  # nan is how tables write a missing value
         (["1", "inf"], "classes", "classes"),
     ],
 )
@@ -65,7 +61,7 @@ def test_yes_and_no_have_many_spellings():
     assert encoded.dtype == np.int64 and not bad
 
 
-def test_what_is_neither_yes_nor_no_is_named():
+def test_a_value_that_is_neither_yes_nor_no_is_reported():
     _, bad = encode(["1", "2", "maybe", "", "y"], YES_NO)
     assert bad == {
         1: "the label '2' is neither yes (1, true) nor no (0, false)",
@@ -97,7 +93,7 @@ def test_a_positive_value_with_two_others_is_refused():
         labels_of(["spam", "ham", "eggs"], "yes_no", positive="spam")
 
 
-def test_an_empty_label_beside_a_positive_value_is_a_bad_row_and_no_value_of_its_own():
+def test_an_empty_label_is_a_bad_row_and_not_the_other_value_of_positive():
     labels = labels_of(["spam", "", "ham", " "], "yes_no", positive="spam")
     assert labels.classes == ("ham", "spam")
     assert encode(["spam", "", "ham"], labels)[1] == {1: "the label is empty"}
@@ -125,7 +121,7 @@ WORD = st.text("abXYé -").map(str.strip).filter(bool)
 
 
 @given(st.lists(WORD, min_size=2).filter(lambda words: len(set(words)) > 1))
-def test_every_word_becomes_the_place_of_its_class(words):
+def test_every_label_becomes_the_number_of_its_class(words):
     labels = labels_of(words, "classes")
     assert labels.classes == tuple(sorted(set(words)))
     encoded, bad = encode(words, labels)
@@ -133,7 +129,7 @@ def test_every_word_becomes_the_place_of_its_class(words):
 
 
 @pytest.mark.parametrize("values", [["1_0", "10"], ["٣", "3"]])
-def test_words_that_only_python_takes_for_the_same_number_stay_two_classes(values):
+def test_spellings_that_only_python_reads_as_the_same_number_are_two_classes(values):
     assert labels_of(values, "classes").outputs == 2
 
 
@@ -143,7 +139,7 @@ def test_two_point_zero_is_class_two():
     assert encoded.tolist() == [2, 2, 2, 1] and not bad
 
 
-def test_given_classes_keep_their_order_and_their_names():
+def test_given_classes_keep_their_order_and_names():
     labels = labels_of(["1"], "classes", classes={"2": "fine", "1.0": "poor", "0": "awful"})
     assert (labels.classes, labels.names) == (("2", "1", "0"), ("fine", "poor", "awful"))
     encoded, bad = encode(["0", "1", "2.0", "3"], labels)
@@ -163,14 +159,14 @@ def test_fewer_than_two_given_classes_are_refused(classes):
         labels_of(["a", "b"], "classes", classes=classes)
 
 
-def test_words_are_classes_by_their_exact_spelling():
+def test_classes_are_case_sensitive():
     assert labels_of(["Good", "good"], "classes").classes == ("Good", "good")
 
 
 # ---------------------------------------------------------------- scores
 
 
-def test_scores_keep_their_value_within_the_given_range():
+def test_scores_keep_their_value():
     labels = labels_of(["1", "2"], "score", range=(0, 5))
     assert (labels.low, labels.high, labels.outputs) == (0.0, 5.0, 1)
     encoded, bad = encode(["0", "5", " 2.5 ", "1e-1"], labels)
@@ -190,7 +186,7 @@ def test_scores_that_do_not_vary_need_a_range(values):
     assert labels_of(values, "score", range=(0, 5)).high == 5.0
 
 
-def test_bad_scores_are_named():
+def test_bad_scores_are_reported():
     _, bad = encode(["5.1", "-0.1", "nan", "inf", "-inf", "", "high", "3"], Labels("score", low=0, high=5))
     assert bad == {
         0: "the label 5.1 is outside the range 0 to 5; the label's `range` sets it",
@@ -208,42 +204,6 @@ def test_a_score_is_either_in_its_range_or_a_bad_row(number):
     encoded, bad = encode([repr(number)], Labels("score", low=-2.0, high=3.0))
     assert (0 in bad) != (-2.0 <= number <= 3.0)
     assert bad or encoded[0] == np.float32(number)
-
-
-# ---------------------------------------------------------------- examples
-
-
-def read(folder: Path, content: str, labels: Labels, text: tuple[str, ...] = ("text",)) -> Examples:
-    (folder / "dev.csv").write_text(content)
-    rows = read_rows([Source(file=str(folder / "dev.csv"))], [*text, "label"])
-    return sound_examples(rows, text, ["label"], labels)
-
-
-def test_examples_carry_texts_labels_and_lines(tmp_path):
-    content = 'text,more,label\n"a\nb",x,high\nc,y,low\n'
-    examples = read(tmp_path, content, labels_of(["low", "high"], "classes"), ("text", "more"))
-    assert examples.texts == (["a\nb", "c"], ["x", "y"])
-    assert examples.labels.tolist() == [0, 1]  # classes are sorted: high, low
-    assert examples.origins == ["dev.csv:2", "dev.csv:4"]
-    chosen = examples.chosen([1])
-    assert (chosen.texts, chosen.labels.tolist(), chosen.origins) == ((["c"], ["y"]), [1], ["dev.csv:4"])
-
-
-def test_a_class_that_the_training_data_lacks_is_named_with_its_file_and_line(tmp_path):
-    with pytest.raises(DataError) as caught:
-        read(tmp_path, 'text,label\n"a\nb",low\nc,middle\n ,high\n,\n', labels_of(["low", "high"], "classes"))
-    assert caught.value.mistakes == (
-        "dev.csv:4: the label 'middle' is not one of the classes of the training data: high, low",
-        "dev.csv:5: the text in column 'text' is empty",
-        "dev.csv:6: the label is empty",
-    )
-
-
-def test_more_than_20_bad_labels_are_counted(tmp_path):
-    with pytest.raises(DataError) as caught:
-        read(tmp_path, "text,label\n" + "a,7\n" * 25, YES_NO)
-    assert len(caught.value.mistakes) == 21
-    assert caught.value.mistakes[-1] == "dev.csv: ... and 5 more bad rows, 25 in all"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What splits and tasks share, counted by hand, and the sentences that tell of it."""
+"""What splits and tasks share, counted by hand, and the sentences about it."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,10 @@ import pytest
 import plait
 from plait.data.examples import Examples
 from plait.data.overlap import Between, Overlaps, Within, count_overlaps
-from plait.model.watch import Silent
 
 
 def examples(*rows: tuple) -> Examples:
-    """Rows of texts with the label last."""
+    """Rows of texts, each followed by its label."""
     *texts, labels = zip(*rows, strict=True)
     return Examples(tuple(map(list, texts)), np.array(labels), [f"a.csv:{line}" for line in range(2, 2 + len(rows))])
 
@@ -20,26 +19,26 @@ def within(symmetric: bool = False, **splits: Examples) -> Within:
     return found
 
 
-def test_nothing_shared_tells_nothing():
+def test_nothing_shared_gives_no_sentences():
     parts = {"train": examples(("a dog", 0), ("a cat", 1)), "dev": examples(("a bird", 0))}
     found = count_overlaps({"mood": parts}, {"mood": False})
     assert found == Overlaps([Within("mood", 0, {"dev": 0}, {"dev": 0})], [])
     assert found.sentences() == []
 
 
-def test_rows_that_stand_in_train_are_counted_for_each_split():
+def test_rows_that_occur_in_train_are_counted_per_split():
     train = examples(("a dog", 0), ("a cat", 1), ("a cow", 1))
     dev = examples(("A  Dog", 0), ("a cat ", 0), ("a dog", 1), ("a bird", 0))  # three of four, whatever their label
     test = examples(("a fish", 0), ("A COW", 1))
     assert within(train=train, dev=dev, test=test) == Within("it", 0, {"dev": 3, "test": 1}, {"dev": 3, "test": 1})
 
 
-def test_training_inputs_with_two_labels_are_contradictory_once_each():
+def test_each_training_input_with_different_labels_is_counted_once():
     train = examples(("a dog", 0), ("A dog", 1), ("a dog", 2), ("a cat", 1), ("a cat ", 1), ("a cow", 0), ("a cow", 1))
     assert within(train=train).contradictory == 2  # the dog and the cow; the cat has one label
 
 
-def test_a_pair_stands_in_train_whole_or_by_one_text():
+def test_pairs_are_counted_if_one_text_or_both_occur_in_train():
     train = examples(("a", "b", 1), ("c", "d", 0))
     dev = examples(("a", "b", 1), ("a", "x", 0), ("x", "D", 0), ("y", "z", 1), ("b", "a", 1))
     assert within(train=train, dev=dev) == Within("it", 0, {"dev": 1}, {"dev": 4})
@@ -52,13 +51,13 @@ def test_in_a_symmetric_task_the_order_of_a_pair_does_not_matter():
     assert within(False, train=train, dev=dev) == Within("it", 0, {"dev": 1}, {"dev": 3})
 
 
-def test_several_labels_at_once_contradict_as_a_whole():
+def test_multilabel_rows_are_contradictory_if_any_label_differs():
     labels = np.array([[1, 0], [1, 0], [0, 1], [1, 1]])
     train = Examples((["a", "a", "b", "b"],), labels, ["a.csv:2"] * 4)
     assert within(train=train).contradictory == 1
 
 
-def test_tasks_share_distinct_texts_of_all_splits_and_columns():
+def test_distinct_texts_shared_by_two_tasks_are_counted():
     first = {
         "train": examples(("a", 0), ("b", 1), ("b", 1), ("c", 0)),
         "dev": examples(("d", 0), ("e", 1)),
@@ -73,7 +72,7 @@ def test_tasks_share_distinct_texts_of_all_splits_and_columns():
     assert found.between == [Between(("one", "two"), 5, 3)]
 
 
-def test_sentences_tell_each_finding_once():
+def test_each_finding_is_one_sentence():
     overlaps = Overlaps(
         [
             Within("mood", 1_200, {"dev": 1_001, "test": 0}, {"dev": 1_001, "test": 0}),
@@ -82,30 +81,21 @@ def test_sentences_tell_each_finding_once():
         [Between(("mood", "same"), 9, 0), Between(("same", "near"), 30, 4)],
     )
     assert overlaps.sentences() == [
-        "mood: 1,001 dev rows stand in train as well; their score flatters",
+        "mood: 1,001 dev rows also occur in train; scores are optimistic",
         "mood: 1,200 training inputs have contradictory labels",
-        "same: 2 dev rows stand in train as well; their score flatters",
-        "same: 7 dev rows have a text that train has too",
+        "same: 2 dev rows also occur in train; scores are optimistic",
+        "same: 7 dev rows share a text with train",
         "mood and same share 9 texts",
-        "same and near share 30 texts, 4 of them trained on by one and held out by the other",
+        "same and near share 30 texts, 4 of which one trains on and the other holds out",
     ]
 
 
-class Notes(Silent):
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def note(self, message: str) -> None:
-        self.told.append(message)
-
-
 @pytest.mark.parametrize("same", [False, True])
-def test_a_run_tells_what_its_splits_share(tiny_recipe, tmp_path, same):
+def test_a_run_reports_what_its_splits_share(tiny_recipe, tmp_path, recorded, same):
     recipe = tiny_recipe(epochs=1)
     recipe["tasks"] = {"near": recipe["tasks"]["near"]}
     if same:
         recipe["tasks"]["near"]["dev"] = recipe["tasks"]["near"]["train"]
-    notes = Notes()
-    plait.train(recipe, tmp_path / "run", baselines=False, watcher=notes)
-    told = "near: 24 dev rows stand in train as well; their score flatters"
-    assert (told in notes.told) is same
+    plait.train(recipe, tmp_path / "run", baselines=False, progress=recorded)
+    note = "near: 24 dev rows also occur in train; scores are optimistic"
+    assert (note in recorded.notes) is same

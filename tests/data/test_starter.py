@@ -21,8 +21,8 @@ SETS = {
     "questions": (PAIR, "is_duplicate", labels_from({"is_duplicate": ["0", "1"]}, "yes_no")),
     "pairs": (PAIR, "similarity", labels_from({"similarity": []}, "score", range=(0, 5))),
 }
-OF_EACH_SET = pytest.mark.parametrize("name", SETS)
-OF_EACH_FILE = pytest.mark.parametrize(("name", "split"), [(name, split) for name in SETS for split in SPLITS])
+FOR_EACH_SET = pytest.mark.parametrize("name", SETS)
+FOR_EACH_FILE = pytest.mark.parametrize(("name", "split"), [(name, split) for name in SETS for split in SPLITS])
 
 
 def read(name: str, split: str) -> Examples:
@@ -32,7 +32,7 @@ def read(name: str, split: str) -> Examples:
 
 
 def texts_of(name: str) -> list[tuple[str, str]]:
-    """Every text of a data set, with the file and line of its row; the two sides of a pair stand beside each other."""
+    """Every text of a dataset, with the file and line of its row; the two texts of a pair are adjacent."""
     examples = [read(name, split) for split in SPLITS]
     return [
         (origin, text)
@@ -46,23 +46,23 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"\w+(?:['’]\w+)*", text.lower())
 
 
-def test_the_folder_holds_these_files_and_no_other():
+def test_the_folder_contains_only_these_files():
     assert {path.name for path in FOLDER.iterdir()} == {
         "LICENSE",
         *(f"{name}-{split}.csv" for name in SETS for split in SPLITS),
     }
 
 
-@OF_EACH_FILE
-def test_every_file_has_its_columns_and_its_count_of_valid_rows(name, split):
+@FOR_EACH_FILE
+def test_every_file_has_the_expected_columns_and_number_of_rows(name, split):
     text, label, _ = SETS[name]
     with (FOLDER / f"{name}-{split}.csv").open(encoding="utf-8") as file:
         assert file.readline() == ",".join([*text, label]) + "\n"
-    assert len(read(name, split)) == SPLITS[split]  # reading refuses empty texts and labels that are not valid
+    assert len(read(name, split)) == SPLITS[split]  # reading rejects empty texts and invalid labels
 
 
-@OF_EACH_SET
-def test_texts_have_3_to_40_words_and_no_spaces_around(name):
+@FOR_EACH_SET
+def test_texts_have_3_to_40_words_and_no_surrounding_spaces(name):
     texts = texts_of(name)
     assert len(texts) == 480 * len(SETS[name][0])
     assert [
@@ -70,17 +70,17 @@ def test_texts_have_3_to_40_words_and_no_spaces_around(name):
     ] == []
 
 
-@OF_EACH_SET
-def test_no_run_of_5_words_stands_in_more_than_2_percent_of_the_texts(name):
+@FOR_EACH_SET
+def test_no_sequence_of_5_words_is_in_more_than_2_percent_of_the_texts(name):
     texts = texts_of(name)
     found = Counter()
     for _, text in texts:
         words = words_of(text)
         found.update({" ".join(words[start : start + 5]) for start in range(len(words) - 4)})
-    assert {run: count for run, count in found.items() if count > 0.02 * len(texts)} == {}
+    assert {words: count for words, count in found.items() if count > 0.02 * len(texts)} == {}
 
 
-def test_no_text_stands_twice_in_any_split_of_any_data_set():
+def test_no_text_occurs_twice_in_any_dataset():
     places = defaultdict(list)
     for name in SETS:
         for origin, text in texts_of(name):
@@ -88,8 +88,8 @@ def test_no_text_stands_twice_in_any_split_of_any_data_set():
     assert {text: origins for text, origins in places.items() if len(origins) > 1} == {}
 
 
-@OF_EACH_SET
-def test_no_two_texts_are_nearly_the_same_unless_they_are_one_pair(name):
+@FOR_EACH_SET
+def test_no_two_texts_are_nearly_identical_unless_they_are_a_pair(name):
     texts = texts_of(name)
     sets = [set(words_of(text)) for _, text in texts]
     vocabulary = {word: place for place, word in enumerate(sorted(set.union(*sets)))}
@@ -108,7 +108,7 @@ def test_no_two_texts_are_nearly_the_same_unless_they_are_one_pair(name):
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_classes_of_the_reviews_are_equally_frequent(split):
+def test_the_classes_of_the_reviews_are_balanced(split):
     assert np.bincount(read("reviews", split).labels).tolist() == [SPLITS[split] // 5] * 5
 
 
@@ -118,7 +118,7 @@ def test_between_40_and_50_percent_of_the_questions_are_duplicates(split):
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_scores_of_the_pairs_spread_over_the_whole_range(split):
+def test_the_scores_of_the_pairs_cover_the_range(split):
     scores = read("pairs", split).labels
     assert scores.min() <= 0.2 and scores.max() >= 4.8
     counts, _ = np.histogram(scores, bins=5, range=(0, 5))
@@ -127,7 +127,7 @@ def test_the_scores_of_the_pairs_spread_over_the_whole_range(split):
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_rows_are_mixed_and_not_sorted_by_their_label(split):
+def test_rows_are_not_sorted_by_label(split):
     for name in SETS:
         labels = read(name, split).labels
         place = np.corrcoef(np.arange(len(labels)), labels)[0, 1]

@@ -1,4 +1,4 @@
-"""Texts side by side without padding.
+"""Texts in one row of tokens without padding.
 
 N packed tokens, S texts, T tokens of one text, D width.
 """
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from plait.data.tokenize import load_tokenizer, tokenize
+from plait.data.tokenize import TextTokenizer, load_tokenizer
 from plait.encoder.bert import Encoder
 from plait.encoder.config import read_config
 from plait.encoder.packing import Group, Packed, pack
@@ -33,7 +33,7 @@ def unpacked(tokens_N: Tensor, packed: Packed) -> list[Tensor]:
     return [texts[place] for place in packed.places_S.tolist()]
 
 
-def test_texts_of_one_length_stay_as_they_were_given():  # identity
+def test_texts_of_one_length_keep_their_order():  # identity
     packed = pack_lists([[7, 8], [5, 6], [9, 4]], [2, 2, 2])
     assert packed.ids_N.tolist() == [7, 8, 5, 6, 9, 4]
     assert packed.groups == (Group(3, 2),)
@@ -52,7 +52,7 @@ def test_pack_by_hand():
 
 
 @given(st.lists(st.lists(st.integers(3, 999), min_size=1, max_size=9), min_size=1, max_size=12), st.data())
-def test_every_text_is_found_again_at_its_place(texts, data):
+def test_every_text_can_be_recovered(texts, data):
     firsts = [data.draw(st.integers(0, len(text))) for text in texts]
     packed = pack_lists(texts, firsts, first_position=3)
     assert [ids.tolist() for ids in unpacked(packed.ids_N, packed)] == texts
@@ -61,6 +61,11 @@ def test_every_text_is_found_again_at_its_place(texts, data):
     ):
         assert positions.tolist() == list(range(3, 3 + len(text)))
         assert segments.tolist() == [0] * first + [1] * (len(text) - first)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_bert) -> TextTokenizer:
+    return TextTokenizer(load_tokenizer(tiny_bert), 40)
 
 
 @pytest.fixture(scope="module")
@@ -74,24 +79,23 @@ def states_of(encoder: Encoder, ids: Sequence[np.ndarray]) -> list[Tensor]:
         return unpacked(encoder(packed), packed)
 
 
-def test_no_text_attends_to_another(encoder, tiny_bert):
-    tokenizer = load_tokenizer(tiny_bert)
+def test_texts_do_not_attend_to_each_other(encoder, tokenizer):
     for seed in range(10):
-        table = tokenize(tokenizer, sentences(12, seed=seed), 40)
+        table = tokenizer.tokenize(sentences(12, seed=seed), 40)
         ids = [table.row(row) for row in range(12)]
         before = states_of(encoder, ids)
         changed = seed % 12
-        for other in (ids[changed][::-1].copy(), np.concatenate([ids[changed], [3, 3]])):  # as long, and longer
+        for other in (ids[changed][::-1].copy(), np.concatenate([ids[changed], [3, 3]])):  # of equal length, and longer
             after = states_of(encoder, [*ids[:changed], other, *ids[changed + 1 :]])
             for text in range(12):
                 if text == changed:
                     assert after[text].shape != before[text].shape or (after[text] - before[text]).abs().max() > 0.1
-                else:  # states of size 1 to 4; a group of another size may round otherwise
+                else:  # states of size 1 to 4; a group of another size may round differently
                     torch.testing.assert_close(after[text], before[text], rtol=0, atol=2e-6)
 
 
-def test_every_token_of_a_text_attends_to_all_of_it(encoder, tiny_bert):
-    ids = tokenize(load_tokenizer(tiny_bert), ["the good film was never so dull"], 40).row(0)
+def test_every_token_attends_to_its_whole_text(encoder, tokenizer):
+    ids = tokenizer.tokenize(["the good film was never so dull"], 40).row(0)
     (before_TD,) = states_of(encoder, [ids])
     for place in range(len(ids)):
         changed = ids.copy()
@@ -100,7 +104,7 @@ def test_every_token_of_a_text_attends_to_all_of_it(encoder, tiny_bert):
         assert ((after_TD - before_TD).abs().amax(dim=1) > 1e-4).all(), f"token {place}"
 
 
-def test_each_token_knows_the_text_it_was_given_with():
+def test_text_of_tokens_gives_the_text_of_each_token():
     ids = [np.arange(10, 13), np.arange(20, 22), np.arange(30, 33), np.arange(40, 41)]
     packed = pack(ids, [len(text) for text in ids], first_position=0, device=torch.device("cpu"))
     text_N = packed.text_of_tokens()

@@ -19,13 +19,13 @@ from plait.encoder.pooling import POOLINGS, pool
 
 
 def pack_lengths(lengths: list[int]) -> Packed:
-    """Texts of these lengths whose ids count on from text to text."""
+    """Texts of these lengths with consecutive ids."""
     ends = np.cumsum(lengths)
     ids = [np.arange(end - length, end) for end, length in zip(ends, lengths, strict=True)]
     return pack(ids, lengths, first_position=0, device=torch.device("cpu"))
 
 
-# Text 0 has the states (1, 9) and (3, 8), text 1 has (5, -1) alone; packed, the shorter text 1 stands first.
+# Text 0 has the states (1, 9) and (3, 8), text 1 has (5, -1) alone; packed, the shorter text 1 comes first.
 HAND = pack_lengths([2, 1])
 HAND_STATES_ND = torch.tensor([[5.0, -1.0], [1.0, 9.0], [3.0, 8.0]])
 
@@ -43,7 +43,24 @@ def test_pooling_by_hand(how, expected):
 
 
 def test_pooler_by_hand():
-    config = EncoderConfig("bert", 9, 2, 0, 1, 4, 8, 0, 2, 1e-12, 0.0, 0.0, 8, None, False, {})
+    config = EncoderConfig(
+        model_type="bert",
+        vocab_size=9,
+        width=2,
+        layers=0,
+        heads=1,
+        hidden=4,
+        positions=8,
+        first_position=0,
+        segments=2,
+        norm_eps=1e-12,
+        dropout=0.0,
+        attention_dropout=0.0,
+        limit=8,
+        pooling=None,
+        normalise=False,
+        raw={},
+    )
     encoder = Encoder(config, pooler=True)
     with torch.no_grad():
         encoder.pooler.weight.copy_(torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
@@ -53,7 +70,7 @@ def test_pooler_by_hand():
     torch.testing.assert_close(encoder.pool(HAND_STATES_ND, HAND, "pooler"), torch.tensor(expected), rtol=0, atol=1e-6)
 
 
-def test_a_text_of_one_token_is_its_own_embedding():  # identity
+def test_state_of_a_single_token_is_the_embedding():  # identity
     packed = pack_lengths([1, 1, 1])
     states_ND = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
     for how in POOLINGS:
@@ -61,7 +78,7 @@ def test_a_text_of_one_token_is_its_own_embedding():  # identity
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=10), st.integers(0, 2**32 - 1))
-def test_each_embedding_is_of_its_own_text_in_the_order_given(lengths, seed):  # property
+def test_embeddings_are_those_of_each_text_in_the_order_given(lengths, seed):  # property
     packed = pack_lengths(lengths)
     table_ND = torch.randn(sum(lengths), 3, generator=torch.Generator().manual_seed(seed))  # the state of each id
     texts = table_ND.split(lengths)
@@ -72,7 +89,7 @@ def test_each_embedding_is_of_its_own_text_in_the_order_given(lengths, seed):  #
         "max": [text_TD.max(dim=0).values for text_TD in texts],
     }
     assert expected.keys() == POOLINGS.keys()
-    for how, rows in expected.items():  # a mean of 7 numbers of size 1 in float32 may add in another order
+    for how, rows in expected.items():  # a mean of 7 numbers of size 1 in float32 may be summed in another order
         torch.testing.assert_close(pool(table_ND[packed.ids_N], packed, how), torch.stack(rows), rtol=0, atol=1e-6)
 
 

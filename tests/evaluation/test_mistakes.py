@@ -1,4 +1,4 @@
-"""The wrong predictions of a model: which they are, in which order, and how they are written."""
+"""The wrong predictions of a model: which ones, in which order, and how they are written."""
 
 import csv
 import json
@@ -8,15 +8,15 @@ import pytest
 
 from plait.data.examples import Examples
 from plait.data.labels import Labels
+from plait.data.predictions import Predictions
 from plait.errors import RequestError
 from plait.evaluation.mistakes import Mistake, check_place, find_mistakes, write_mistakes
-from plait.model.decode import Decoded
 from plait.model.tasks import TaskSpec
 
 
 def spec_of(labels: Labels, texts: int = 1) -> TaskSpec:
     columns = ("one", "two", "three")[:texts]
-    return TaskSpec("task", columns, ("label",), None, labels, "linear", {}, "softmax", "accuracy", 0.5, 16)
+    return TaskSpec("task", columns, ("label",), None, labels, "linear.v1", {}, "softmax", "accuracy", 0.5, 16)
 
 
 def examples_of(labels: list, dtype: type, texts: int = 1) -> Examples:
@@ -24,10 +24,10 @@ def examples_of(labels: list, dtype: type, texts: int = 1) -> Examples:
     return Examples(columns, np.array(labels, dtype=dtype), [f"dev.csv:{row + 2}" for row in range(len(labels))])
 
 
-def test_wrong_classes_come_surest_first():
+def test_wrong_classes_are_listed_most_confident_first():
     labels = Labels("classes", ("0", "1", "2"), ("bad", "mixed", "good"))
     shares = np.array([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.45, 0.5, 0.05], [0.9, 0.05, 0.05]])
-    found = find_mistakes(spec_of(labels), examples_of([1, 2, 0, 2], int), Decoded(shares.argmax(axis=1), shares))
+    found = find_mistakes(spec_of(labels), examples_of([1, 2, 0, 2], int), Predictions(shares.argmax(axis=1), shares))
     assert found == [
         Mistake("task", "dev.csv:5", ("text 3 0",), "good", "bad", 0.9, None),
         Mistake("task", "dev.csv:2", ("text 0 0",), "mixed", "bad", 0.6, None),
@@ -35,11 +35,11 @@ def test_wrong_classes_come_surest_first():
     ]
 
 
-def test_wrong_yes_and_no_carry_the_probability_of_what_was_said():
+def test_wrong_yes_no_predictions_have_the_probability_of_the_predicted_label():
     shares = np.array([[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]])
-    decoded = Decoded(np.array([0, 1, 1]), shares)
+    predictions = Predictions(np.array([0, 1, 1]), shares)
     found = find_mistakes(
-        spec_of(Labels("yes_no", ("0", "1"), ("no", "yes")), 2), examples_of([1, 0, 1], int, 2), decoded
+        spec_of(Labels("yes_no", ("0", "1"), ("no", "yes")), 2), examples_of([1, 0, 1], int, 2), predictions
     )
     assert [(row.where, row.texts, row.expected, row.predicted, row.probability) for row in found] == [
         ("dev.csv:2", ("text 0 0", "text 0 1"), "yes", "no", 0.8),
@@ -47,20 +47,20 @@ def test_wrong_yes_and_no_carry_the_probability_of_what_was_said():
     ]
 
 
-def test_several_labels_are_as_wrong_as_their_surest_wrong_label():
-    labels = Labels("several", ("x", "y", "z"), ("x", "y", "z"))
+def test_multilabel_mistakes_have_the_probability_of_their_most_confident_wrong_label():
+    labels = Labels("multilabel", ("x", "y", "z"), ("x", "y", "z"))
     shares = np.array([[0.9, 0.6, 0.2], [0.9, 0.1, 0.1], [0.2, 0.4, 0.95]])
-    decoded = Decoded((shares >= 0.5).astype(int), shares)
-    found = find_mistakes(spec_of(labels), examples_of([[1, 0, 0], [1, 1, 0], [0, 0, 1]], int), decoded)
+    predictions = Predictions((shares >= 0.5).astype(int), shares)
+    found = find_mistakes(spec_of(labels), examples_of([[1, 0, 0], [1, 1, 0], [0, 0, 1]], int), predictions)
     assert [(row.where, row.expected, row.predicted, row.probability) for row in found] == [
-        ("dev.csv:3", ("x", "y"), ("x",), 0.9),  # sure of the missing y by 1 − 0.1
+        ("dev.csv:3", ("x", "y"), ("x",), 0.9),  # y is missing with a probability of 1 − 0.1
         ("dev.csv:2", ("x",), ("x", "y"), 0.6),
     ]
 
 
-def test_every_score_is_listed_by_how_far_off_it_is():
-    decoded = Decoded(np.array([3.5, 1.0, 4.0]), None)
-    found = find_mistakes(spec_of(Labels("score", high=5.0)), examples_of([3.8, 4.0, 4.0], np.float32), decoded)
+def test_every_score_is_listed_by_its_error():
+    predictions = Predictions(np.array([3.5, 1.0, 4.0]), None)
+    found = find_mistakes(spec_of(Labels("score", high=5.0)), examples_of([3.8, 4.0, 4.0], np.float32), predictions)
     assert [(row.where, row.expected, row.predicted, row.probability) for row in found] == [
         ("dev.csv:3", 4.0, 1.0, None),
         ("dev.csv:2", 3.8, 3.5, None),
@@ -74,7 +74,7 @@ def test_equal_mistakes_keep_the_order_of_the_file():
     found = find_mistakes(
         spec_of(Labels("classes", ("a", "b"), ("a", "b"))),
         examples_of([1] * 40, int),
-        Decoded(np.zeros(40, int), shares),
+        Predictions(np.zeros(40, int), shares),
     )
     assert [row.where for row in found] == [f"dev.csv:{row + 2}" for row in range(40)]
 
@@ -86,7 +86,7 @@ MISTAKES = [
 ]
 
 
-def test_a_csv_file_has_a_column_a_text(tmp_path):
+def test_a_csv_file_has_one_column_per_text(tmp_path):
     write_mistakes(MISTAKES, tmp_path / "wrong.csv")
     with (tmp_path / "wrong.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
@@ -108,7 +108,7 @@ def test_a_jsonl_file_has_a_list_of_texts(tmp_path):
     assert (second["expected"], second["predicted"]) == (["a", "b"], [])
 
 
-def test_no_mistakes_make_a_file_of_its_header(tmp_path):
+def test_a_file_without_mistakes_has_only_its_header(tmp_path):
     write_mistakes([], tmp_path / "wrong.csv")
     assert (tmp_path / "wrong.csv").read_text() == "task,where,expected,predicted,probability,error,text\n"
 
@@ -116,10 +116,10 @@ def test_no_mistakes_make_a_file_of_its_header(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("wrong.txt", "unknown kind of file; give .csv or .jsonl"),
+        ("wrong.txt", "unknown file format; use .csv or .jsonl"),
         ("gone/wrong.csv", "its folder does not exist"),
-        ("folder.csv", "is a folder; give the name of a file"),
-        ("dev.csv", "has the name of the data itself; choose another name"),
+        ("folder.csv", "a folder; give the name of a file"),
+        ("dev.csv", "a data file has this name; choose another name"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_refused(tmp_path, name, message):

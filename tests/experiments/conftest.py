@@ -1,5 +1,6 @@
 """A suite of two rows on the tiny encoder."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from plait.cli.main import main
 from tiny import write_tasks
 
 
@@ -44,3 +46,21 @@ def make_suite(tiny_bert: Path, tmp_path: Path) -> Callable[..., Path]:
         return folder
 
     return make
+
+
+@pytest.fixture
+def experiment(monkeypatch, capsys) -> Callable[..., tuple[str, str]]:
+    """`plait experiment` in this process: its standard output and standard error."""
+
+    def run(*arguments: object, code: int = 0) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["plait", "experiment", *map(str, arguments)])
+        found = 0
+        try:
+            main()
+        except SystemExit as exit_:
+            found = exit_.code
+        captured = capsys.readouterr()
+        assert found == code, captured.out + captured.err
+        return captured.out, captured.err
+
+    return run

@@ -1,4 +1,4 @@
-"""What is made of the cells of a suite; the cells are written by hand, nothing is trained."""
+"""The table of cells that are written by hand; nothing is trained."""
 
 import json
 from collections.abc import Mapping
@@ -8,10 +8,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from plait.errors import RunError
-from plait.experiments.cells import Cell, Experiment, recorded
+from plait.experiments.cells import Cell, Experiment
 from plait.experiments.compare import compare
 from plait.experiments.statistics import corrected_interval, corrected_t_test
-from plait.experiments.suite import read_suite
+from plait.recipe.suite import read_suite
+from plait.resolve.saved import as_saved
 
 LABELS = {"mood": np.arange(40) % 2, "near": np.linspace(0, 5, 40), "same": np.arange(40) % 2}
 KINDS = {"mood": "classes", "near": "score", "same": "yes_no"}
@@ -19,10 +20,10 @@ METRICS = {"mood": "accuracy", "near": "pearson", "same": "accuracy"}
 ROWS = {"mood": 24, "near": 24, "same": 24}
 
 
-def as_found(experiment: Experiment, cell: Cell, scores: Mapping[str, float], **changes: object) -> None:
-    """Write a cell.json, by the recipe that the cell has now; keyword arguments change it."""
+def write_cell(experiment: Experiment, cell: Cell, scores: Mapping[str, float], **changes: object) -> None:
+    """Write a cell.json with the cell's current recipe; keyword arguments change it."""
     recipe = experiment.recipe(cell)
-    told = {
+    record = {
         "scores": dict(scores),
         "metrics": {task: METRICS[task] for task in scores},
         "kinds": {task: KINDS[task] for task in scores},
@@ -30,14 +31,14 @@ def as_found(experiment: Experiment, cell: Cell, scores: Mapping[str, float], **
         "rows": {task: ROWS[task] for task in scores},
         "epochs": [stage.epochs for stage in recipe.stage_recipes()],
         "seconds": 1.0,
-        "recipe": recorded(recipe),
+        "recipe": as_saved(recipe),
     }
     experiment.folder(cell).mkdir(parents=True)
-    (experiment.folder(cell) / "cell.json").write_text(json.dumps({**told, **changes}), encoding="utf-8")
+    (experiment.folder(cell) / "cell.json").write_text(json.dumps({**record, **changes}), encoding="utf-8")
 
 
-def as_scored(experiment: Experiment, cell: Cell, wrong: int, labels: Mapping[str, np.ndarray], **changes: object):
-    """Write a cell that errs in so many of its first rows."""
+def write_scored(experiment: Experiment, cell: Cell, wrong: int, labels: Mapping[str, np.ndarray], **changes: object):
+    """Write a cell whose first `wrong` predictions are wrong."""
     answers, scores = {}, {}
     for task, labels_n in labels.items():
         predicted_n = labels_n.copy()
@@ -48,7 +49,7 @@ def as_scored(experiment: Experiment, cell: Cell, wrong: int, labels: Mapping[st
             if task == "near"
             else float(np.mean(labels_n == predicted_n))
         )
-    as_found(experiment, cell, scores, **changes)
+    write_cell(experiment, cell, scores, **changes)
     np.savez(experiment.folder(cell) / "answers.npz", **answers)
 
 
@@ -63,14 +64,14 @@ def suite_of(make_suite, tmp_path):
 
 
 def one_task(experiment: Experiment, row: str, task: str, **keys: object) -> None:
-    """Make the recipe of a row one of a single task."""
+    """Give a row a recipe with a single task."""
     folder, yaml = experiment.suite.folder, YAML(typ="safe")
     recipe = yaml.load(folder / "base.yaml")
     yaml.dump({**recipe, "tasks": {task: {**recipe["tasks"][task], **keys}}}, folder / f"{row}.yaml")
 
 
 def entries_of(experiment: Experiment, row: str, seeds=(1, 2), rows=("plain", "faster")):
-    return next(line for line in compare(experiment, seeds, rows).lines if line.name == row).entries
+    return next(found for found in compare(experiment, seeds, rows).rows if found.name == row).entries
 
 
 # The same rows
@@ -79,8 +80,8 @@ def entries_of(experiment: Experiment, row: str, seeds=(1, 2), rows=("plain", "f
 def test_rows_scored_on_the_same_labels_are_tested(suite_of):
     experiment = suite_of()
     for seed in (1, 2):
-        as_scored(experiment, Cell("plain", seed, None), 10, LABELS)
-        as_scored(experiment, Cell("faster", seed, None), 1, LABELS)
+        write_scored(experiment, Cell("plain", seed, None), 10, LABELS)
+        write_scored(experiment, Cell("faster", seed, None), 1, LABELS)
     entry = entries_of(experiment, "faster")["mood"]
     assert not entry.untested and entry.gain.mean == pytest.approx(9 / 40)
     assert entry.gain.low > 0 and entry.gain.p < 0.01
@@ -90,8 +91,8 @@ def test_rows_scored_on_the_same_labels_are_tested(suite_of):
 def test_rows_scored_on_other_labels_are_not_tested(suite_of, other):
     experiment = suite_of()
     for seed in (1, 2):
-        as_scored(experiment, Cell("plain", seed, None), 10, LABELS)
-        as_scored(experiment, Cell("faster", seed, None), 0, {**LABELS, "mood": other})
+        write_scored(experiment, Cell("plain", seed, None), 10, LABELS)
+        write_scored(experiment, Cell("faster", seed, None), 0, {**LABELS, "mood": other})
     entries = entries_of(experiment, "faster")
     for column in ("mood", "mean"):
         gain = entries[column].gain
@@ -100,30 +101,30 @@ def test_rows_scored_on_other_labels_are_not_tested(suite_of, other):
     assert not entries["near"].untested and entries["near"].gain.p is not None
 
 
-def test_a_row_of_another_task_is_not_tested(suite_of):
+def test_row_of_another_task_is_not_tested(suite_of):
     experiment = suite_of(scores={"only": "accuracy"}, means={}, rows={"plain": {}, "faster": {}}, paper_rows={})
     for row, task in (("plain", "mood"), ("faster", "same")):
         one_task(experiment, row, task)
-        as_scored(experiment, Cell(row, 1, None), 4 if task == "mood" else 0, {task: LABELS[task]})
+        write_scored(experiment, Cell(row, 1, None), 4 if task == "mood" else 0, {task: LABELS[task]})
     entry = entries_of(experiment, "faster", seeds=[1])["only"]
     assert entry.untested and entry.gain.mean == pytest.approx(4 / 40) and entry.gain.p is None
 
 
-def test_rows_of_another_metric_are_not_tested(suite_of):
+def test_rows_scored_by_another_metric_are_not_tested(suite_of):
     experiment = suite_of()
-    as_scored(experiment, Cell("plain", 1, None), 10, LABELS)
+    write_scored(experiment, Cell("plain", 1, None), 10, LABELS)
     metrics = {**METRICS, "mood": "macro_f1"}
-    as_scored(experiment, Cell("faster", 1, None), 0, LABELS, metrics=metrics)
+    write_scored(experiment, Cell("faster", 1, None), 0, LABELS, metrics=metrics)
     entries = entries_of(experiment, "faster", seeds=[1])
     assert entries["mood"].untested and not entries["near"].untested
 
 
-def test_seeds_with_dev_rows_of_their_own_are_tested(suite_of):
+def test_seeds_with_their_own_dev_rows_are_tested(suite_of):
     experiment = suite_of()
     for seed, count in ((1, 40), (2, 36)):
         labels = {task: labels_n[:count] for task, labels_n in LABELS.items()}
-        as_scored(experiment, Cell("plain", seed, None), 10, labels)
-        as_scored(experiment, Cell("faster", seed, None), 1, labels)
+        write_scored(experiment, Cell("plain", seed, None), 10, labels)
+        write_scored(experiment, Cell("faster", seed, None), 1, labels)
     entry = entries_of(experiment, "faster")["mood"]
     assert not entry.untested and entry.gain.p < 0.05
 
@@ -131,9 +132,9 @@ def test_seeds_with_dev_rows_of_their_own_are_tested(suite_of):
 # Cells of another recipe
 
 
-def test_a_stale_cell_is_refused_whichever_rows_are_shown(suite_of):
+def test_stale_cell_is_refused_whichever_rows_are_shown(suite_of):
     experiment = suite_of()
-    as_scored(experiment, Cell("plain", 1, None), 10, LABELS)
+    write_scored(experiment, Cell("plain", 1, None), 10, LABELS)
     recipe = experiment.suite.folder / "plain.yaml"
     recipe.write_text(recipe.read_text(encoding="utf-8") + "lr: 0.5\n", encoding="utf-8")
     for rows in (["plain"], ["faster"]):
@@ -141,15 +142,15 @@ def test_a_stale_cell_is_refused_whichever_rows_are_shown(suite_of):
             compare(experiment, [1], rows)
 
 
-# What differs from the paper's
+# What differs from the paper
 
 
 def departures(experiment: Experiment) -> dict[str, tuple[str, ...]]:
-    as_scored(experiment, Cell("plain", 1, None), 1, LABELS)
+    write_scored(experiment, Cell("plain", 1, None), 1, LABELS)
     return {column: entry.departures for column, entry in entries_of(experiment, "plain", seeds=[1]).items()}
 
 
-def test_sizes_that_the_paper_does_not_give_are_not_marked(suite_of):
+def test_unknown_sizes_of_the_paper_are_not_marked(suite_of):
     assert set(departures(suite_of(paper_rows={})).values()) == {()}
 
 
@@ -170,7 +171,7 @@ def test_fewer_rows_of_a_task_that_does_not_learn_are_not_marked(suite_of):
 
 @pytest.fixture
 def folded(suite_of):
-    """Two rows of one task in three folds, a quarter of the other folds for dev; only their scores are there."""
+    """Two rows of one task with three folds and a quarter of the other folds as dev; without predictions."""
     experiment = suite_of(
         folds=3, scores={"only": "accuracy"}, means={}, paper_rows={}, rows={"plain": {}, "faster": {}}
     )
@@ -179,11 +180,11 @@ def folded(suite_of):
     return experiment
 
 
-def test_folds_allow_for_the_rows_that_are_not_trained_on(folded):
+def test_test_over_folds_accounts_for_rows_that_are_not_trained_on(folded):
     scores = {"plain": [0.5, 0.6, 0.7], "faster": [0.6, 0.75, 0.9]}
     for row, values in scores.items():
         for fold, value in enumerate(values, start=1):
-            as_found(folded, Cell(row, 1, fold), {"mood": value})  # and no answers, which a t-test does not need
+            write_cell(folded, Cell(row, 1, fold), {"mood": value})  # a t-test needs no predictions
     entry = entries_of(folded, "faster", seeds=[1])["only"]
     ratio = (1 / 3) / (2 / 3 * 0.75)
     expected = corrected_t_test([0.1, 0.15, 0.2], ratio)
@@ -195,8 +196,8 @@ def test_folds_allow_for_the_rows_that_are_not_trained_on(folded):
 
 def test_folds_of_other_rows_are_not_tested(folded):
     for fold in (1, 2):
-        as_found(folded, Cell("plain", 1, fold), {"mood": 0.5})
-        as_found(folded, Cell("faster", 1, fold), {"mood": 0.5 + fold / 10}, rows={"mood": 12})
+        write_cell(folded, Cell("plain", 1, fold), {"mood": 0.5})
+        write_cell(folded, Cell("faster", 1, fold), {"mood": 0.5 + fold / 10}, rows={"mood": 12})
     entry = entries_of(folded, "faster", seeds=[1])["only"]
     assert entry.untested and entry.gain.mean == pytest.approx(0.15) and entry.gain.p is None
 
@@ -207,10 +208,10 @@ def test_folds_of_other_rows_are_not_tested(folded):
 def test_p_does_not_depend_on_the_rows_that_are_shown(suite_of):
     experiment = suite_of(rows={"plain": {}, "faster": {}, "third": {"recipe": "faster.yaml"}})
     for row, wrong in (("plain", 10), ("faster", 4), ("third", 5)):
-        as_scored(experiment, Cell(row, 1, None), wrong, LABELS)
-    both, alone = (compare(experiment, [1], rows).lines for rows in (["faster", "third"], ["faster"]))
-    assert [line.name for line in alone] == ["faster"]
-    assert alone[0] == both[0]
+        write_scored(experiment, Cell(row, 1, None), wrong, LABELS)
+    both, single = (compare(experiment, [1], rows).rows for rows in (["faster", "third"], ["faster"]))
+    assert [row.name for row in single] == ["faster"]
+    assert single[0] == both[0]
     (experiment.folder(Cell("third", 1, None)) / "cell.json").unlink()
-    single = entries_of(experiment, "faster", seeds=[1])["mood"].gain.p
-    assert alone[0].entries["mood"].gain.p == pytest.approx(2 * single, rel=1e-12)  # the smaller of two
+    uncorrected = entries_of(experiment, "faster", seeds=[1])["mood"].p
+    assert single[0].entries["mood"].p == pytest.approx(2 * uncorrected, rel=1e-12)  # the smaller of two

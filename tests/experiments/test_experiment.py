@@ -1,4 +1,4 @@
-"""`plait experiment` as a user meets it: cells, their table, and going on after a stop."""
+"""`plait experiment`: cells, their table, and resuming after a stop."""
 
 import csv
 import json
@@ -10,39 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from plait.cli.main import main
-from plait.experiments.cells import Cell, Experiment, read_answers, read_found
+from plait.experiments.cells import Cell, Experiment
+from plait.experiments.records import read_predictions
 from plait.experiments.run_cell import run_cell
-from plait.experiments.suite import read_suite
-from plait.experiments.tune import locked
-from plait.model.watch import Silent
-from plait.training.loop import Stopped
+from plait.files import lock
+from plait.progress import SilentProgress
+from plait.recipe.suite import read_suite
+from plait.training.train import Stopped
 
-NO_DEV = [word for task in ("mood", "same", "near") for word in ("--set", f"tasks.{task}.dev=null")]
-
-
-@pytest.fixture
-def experiment(monkeypatch, capsys):
-    """The command in this process: what it says, and what it notes."""
-
-    def run(*arguments: object, code: int = 0) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["plait", "experiment", *map(str, arguments)])
-        found = 0
-        try:
-            main()
-        except SystemExit as exit_:
-            found = exit_.code
-        told = capsys.readouterr()
-        assert found == code, told.out + told.err
-        return told.out, told.err
-
-    return run
+NO_DEV = [option for task in ("mood", "same", "near") for option in ("--set", f"tasks.{task}.dev=null")]
 
 
-def test_a_table_from_nothing(make_suite, experiment, tmp_path):
+def test_all_cells_are_run_and_the_table_is_written(make_suite, experiment, tmp_path):
     folder, out = make_suite(), tmp_path / "out"
-    said, _ = experiment(folder, "--out", out)
-    assert "Tiny table" in said and "nobody has the labels" in said and "2 of 2" in said
+    shown, _ = experiment(folder, "--out", out)
+    assert "Tiny table" in shown and "nobody has the labels" in shown and "2 of 2" in shown
     table = json.loads((out / "table.json").read_text())
     entries = {(entry["row"], entry["column"]): entry for entry in table["entries"]}
     cells = [json.loads((out / "plain" / f"seed-{seed}" / "cell.json").read_text()) for seed in (1, 2)]
@@ -70,36 +52,37 @@ def test_a_table_from_nothing(make_suite, experiment, tmp_path):
     assert (out / "figure.svg").read_text().startswith("<svg")
 
 
-def test_what_is_done_is_not_done_again_and_seeds_are_added(make_suite, experiment, tmp_path):
+def test_finished_cells_are_not_repeated_and_seeds_can_be_added(make_suite, experiment, tmp_path):
     folder, out = make_suite(), tmp_path / "out"
     experiment(folder, "--out", out, "--seeds", "1", "--rows", "plain")
     before = (out / "plain/seed-1/cell.json").stat().st_mtime_ns
-    _, noted = experiment(folder, "--out", out, "--seeds", "1,5", "--rows", "plain")
-    assert "1 of 2 cells are done already" in noted
+    _, notes = experiment(folder, "--out", out, "--seeds", "1,5", "--rows", "plain")
+    assert "1 of 2 cells are already done" in notes
     assert (out / "plain/seed-1/cell.json").stat().st_mtime_ns == before
     assert (out / "plain/seed-5/cell.json").is_file()
 
 
-def test_a_broken_cell_goes_on_to_the_same_scores(make_suite, tmp_path):
+def test_interrupted_cell_resumes_to_the_same_scores(make_suite, tmp_path):
     suite, cell = read_suite(make_suite()), Cell("plain", 1, None)
-    whole, broken = Experiment(suite, tmp_path / "whole"), Experiment(suite, tmp_path / "broken")
-    run_cell(whole, cell, Silent(), lambda: False)
+    whole, stopped = Experiment(suite, tmp_path / "whole"), Experiment(suite, tmp_path / "stopped")
+    run_cell(whole, cell, SilentProgress(), lambda: False)
     asked = iter([False] * 4 + [True])
     with pytest.raises(Stopped):
-        run_cell(broken, cell, Silent(), lambda: next(asked))
-    assert read_found(broken, cell) is None
-    assert run_cell(broken, cell, Silent(), lambda: False)
-    assert read_found(broken, cell).scores == read_found(whole, cell).scores
-    for task, answers in read_answers(whole, cell).items():
-        assert (answers.decoded.values == read_answers(broken, cell)[task].decoded.values).all()
+        run_cell(stopped, cell, SilentProgress(), lambda: next(asked))
+    assert stopped.result(cell) is None
+    assert run_cell(stopped, cell, SilentProgress(), lambda: False)
+    assert stopped.result(cell).scores == whole.result(cell).scores
+    again = read_predictions(stopped.predictions_file(cell))
+    for task, found in read_predictions(whole.predictions_file(cell)).items():
+        assert (found.predictions.values == again[task].predictions.values).all()
 
 
-def test_machines_share_the_cells(make_suite, experiment, tmp_path):
+def test_machines_can_share_the_cells(make_suite, experiment, tmp_path):
     folder = make_suite()
     names = []
     for part in ("1/3", "2/3", "3/3"):
-        said, _ = experiment(folder, "--out", tmp_path / "out", "--cells", part, "--dry-run", "--json")
-        names.append([cell["cell"] for cell in json.loads(said.splitlines()[-1])["cells"]])
+        shown, _ = experiment(folder, "--out", tmp_path / "out", "--cells", part, "--dry-run", "--json")
+        names.append([cell["cell"] for cell in json.loads(shown.splitlines()[-1])["cells"]])
     assert sorted(name for part in names for name in part) == [
         "faster/seed-1",
         "faster/seed-2",
@@ -110,17 +93,17 @@ def test_machines_share_the_cells(make_suite, experiment, tmp_path):
     assert "such as 3/8" in experiment(folder, "--cells", "4/3", code=2)[1]
 
 
-def test_a_dry_run_tells_the_time_and_runs_nothing(make_suite, experiment, tmp_path):
-    said, _ = experiment(make_suite(), "--out", tmp_path / "out", "--dry-run")
-    assert "4 cells, 4 to run: about" in said
+def test_dry_run_estimates_the_time_and_runs_nothing(make_suite, experiment, tmp_path):
+    shown, _ = experiment(make_suite(), "--out", tmp_path / "out", "--dry-run")
+    assert "4 cells, 4 to run: about" in shown
     assert not (tmp_path / "out").exists()
 
 
 def test_cells_of_another_recipe_are_refused(make_suite, experiment, tmp_path):
     folder, out = make_suite(), tmp_path / "out"
     experiment(folder, "--out", out, "--rows", "plain", "--seeds", "1")
-    _, told = experiment(folder, "--out", out, "--rows", "plain", "--seeds", "1", "--set", "lr=1e-4", code=2)
-    assert "was run by another recipe: lr: 0.001 → 0.0001" in told and "choose another --out" in told
+    _, error = experiment(folder, "--out", out, "--rows", "plain", "--seeds", "1", "--set", "lr=1e-4", code=2)
+    assert "was run by another recipe: lr: 0.001 → 0.0001" in error and "choose another --out" in error
 
 
 def test_cells_of_other_data_are_refused(make_suite, experiment, tmp_path):
@@ -130,13 +113,13 @@ def test_cells_of_other_data_are_refused(make_suite, experiment, tmp_path):
     data = tmp_path / "data/mood-train.csv"
     rows = data.read_bytes()
     data.write_bytes(rows + rows.splitlines()[-1] + b"\n")
-    _, told = experiment(*command, "--table", code=2)
-    assert "was run on other data: mood-train.csv: " in told and "choose another --out" in told
+    _, error = experiment(*command, "--table", code=2)
+    assert "was run on other data: mood-train.csv: " in error and "choose another --out" in error
     data.write_bytes(rows)
     experiment(*command, "--table")
 
 
-def test_a_profile_is_marked_where_it_differs_from_the_paper(make_suite, experiment, tmp_path):
+def test_departures_of_a_profile_from_the_paper_are_marked(make_suite, experiment, tmp_path):
     experiment(make_suite(), "--out", tmp_path / "out", "--profile", "short", "--rows", "plain", "--seeds", "1")
     table = json.loads((tmp_path / "out/table.json").read_text())
     differs = {entry["column"]: entry["differs"] for entry in table["entries"] if entry["row"] == "plain"}
@@ -155,14 +138,14 @@ def test_folds_are_scored_on_their_own_rows(make_suite, experiment, tmp_path):
     experiment(folder, "--out", tmp_path / "out", "--seeds", "7")
     found = [json.loads((tmp_path / f"out/one/seed-7/fold-{fold}/cell.json").read_text()) for fold in (1, 2, 3)]
     assert [cell["rows"]["mood"] for cell in found] == [24, 24, 24]
-    experiment_ = Experiment(read_suite(folder), tmp_path / "out")
-    sizes = [len(read_answers(experiment_, Cell("one", 7, fold))["mood"].labels) for fold in (1, 2, 3)]
+    files = [tmp_path / f"out/one/seed-7/fold-{fold}/answers.npz" for fold in (1, 2, 3)]
+    sizes = [len(read_predictions(file)["mood"].labels) for file in files]
     assert sum(sizes) == len(data.read_text().splitlines()) - 1
     entry = json.loads((tmp_path / "out/table.json").read_text())["entries"][0]
     assert entry["cells"] == 3 and entry["differs"] == []
 
 
-def test_a_grid_takes_the_best_on_dev(make_suite, experiment, tmp_path):
+def test_grid_takes_the_best_on_dev(make_suite, experiment, tmp_path):
     rows = {"plain": {"grid": {"lr": [1e-9, 1e-2]}}}
     experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1")
     found = json.loads((tmp_path / "out/plain/seed-1/cell.json").read_text())
@@ -173,11 +156,11 @@ def test_a_grid_takes_the_best_on_dev(make_suite, experiment, tmp_path):
     assert kept == [f"{best['number']:03}"]
 
 
-def test_an_ensemble_averages_the_best_models_of_its_runs(make_suite, experiment, tmp_path):
+def test_ensemble_averages_the_best_models_of_its_runs(make_suite, experiment, tmp_path):
     rows = {"plain": {}, "em": {"ensemble": "plain", "runs": 2, "models": 3}}
     experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1")
     out = tmp_path / "out"
-    assert len(list((out / "plain/seed-1/run/kept").iterdir())) == 2  # as many as it has epochs
+    assert len(list((out / "plain/seed-1/run/kept").iterdir())) == 2  # one per epoch
     assert len(list((out / "em/seed-1/run-2/kept").iterdir())) == 2
     found = json.loads((out / "em/seed-1/cell.json").read_text())
     assert found["scores"].keys() == {"mood", "same", "near"}
@@ -186,23 +169,23 @@ def test_an_ensemble_averages_the_best_models_of_its_runs(make_suite, experiment
     assert second["recipe"]["seed"] == 100_001
 
 
-def test_a_cell_that_breaks_down_is_told_and_the_others_go_on(make_suite, experiment, tmp_path):
+def test_failed_cell_is_reported_and_the_others_continue(make_suite, experiment, tmp_path):
     folder = make_suite(seeds=[1])
     path = folder / "faster.yaml"
     path.write_text(path.read_text() + "clip: null\noptimizer: {name: adamw}\n", encoding="utf-8")
     path.write_text(path.read_text().replace("lr: 0.003", "lr: 1.0e+30"), encoding="utf-8")
-    said, noted = experiment(folder, "--out", tmp_path / "out")
-    assert "faster/seed-1 failed" in noted and "Failed: faster/seed-1" in said
+    shown, notes = experiment(folder, "--out", tmp_path / "out")
+    assert "faster/seed-1 failed" in notes and "Failed: faster/seed-1" in shown
     assert json.loads((tmp_path / "out/plain/seed-1/cell.json").read_text())["scores"]
 
 
-def test_models_go_if_they_are_not_wanted(make_suite, experiment, tmp_path):
+def test_models_can_be_deleted_after_scoring(make_suite, experiment, tmp_path):
     experiment(make_suite(), "--out", tmp_path / "out", "--seeds", "1", "--rows", "plain", "--no-models")
     assert not (tmp_path / "out/plain/seed-1/run/best").exists()
     experiment(make_suite(), "--out", tmp_path / "out", "--seeds", "1", "--rows", "plain", "--table")
 
 
-def test_models_stay_until_the_ensemble_of_them_is_done(make_suite, experiment, tmp_path):
+def test_models_are_kept_until_their_ensemble_is_done(make_suite, experiment, tmp_path):
     rows = {"plain": {}, "em": {"ensemble": "plain", "runs": 2, "models": 2}}
     folder, out = make_suite(rows=rows), tmp_path / "out"
     experiment(folder, "--out", out, "--seeds", "1", "--rows", "em", "--no-models")
@@ -210,74 +193,76 @@ def test_models_stay_until_the_ensemble_of_them_is_done(make_suite, experiment, 
     experiment(folder, "--out", out, "--seeds", "1", "--no-models")
     assert not (out / "plain/seed-1/run/kept").exists() and not (out / "plain/seed-1/run/best").exists()
     seconds = json.loads((out / "em/seed-1/cell.json").read_text())["seconds"]
-    assert seconds == json.loads((out / "em/seed-1/run-2/result.json").read_text())["seconds"]  # the first is plain's
+    assert (
+        seconds == json.loads((out / "em/seed-1/run-2/result.json").read_text())["seconds"]
+    )  # the first run belongs to plain
 
 
-def test_an_ensemble_of_a_run_that_kept_no_models_is_refused_and_the_others_go_on(make_suite, experiment, tmp_path):
+def test_ensemble_of_a_run_without_kept_models_is_refused_and_the_others_continue(make_suite, experiment, tmp_path):
     out = tmp_path / "out"
     experiment(make_suite(), "--out", out, "--seeds", "1", "--rows", "plain")
     folder = make_suite(rows={"em": {"ensemble": "plain"}, "plain": {}, "faster": {}})
-    _, told = experiment(folder, "--out", out, "--seeds", "1", code=1)
-    assert "em/seed-1: " in told and "kept no models; remove it" in told
+    _, error = experiment(folder, "--out", out, "--seeds", "1", code=1)
+    assert "em/seed-1: " in error and "kept no models; remove it" in error
     assert (out / "faster/seed-1/cell.json").is_file()
 
 
-def test_an_ensemble_waits_for_the_process_that_trains_its_first_run(make_suite, tmp_path):
+def test_ensemble_leaves_its_first_run_to_the_process_that_trains_it(make_suite, tmp_path):
     suite = read_suite(make_suite(rows={"plain": {}, "em": {"ensemble": "plain"}}))
     both = Experiment(suite, tmp_path / "out")
     (tmp_path / "out/plain/seed-1").mkdir(parents=True)
-    with locked(tmp_path / "out/plain/seed-1/.cell.lock"):
-        assert not run_cell(both, Cell("em", 1, None), Silent(), lambda: False)
+    with lock(tmp_path / "out/plain/seed-1/.cell.lock"):
+        assert not run_cell(both, Cell("em", 1, None), SilentProgress(), lambda: False)
     assert not (tmp_path / "out/em/seed-1/run-2").exists()
 
 
-def test_a_finished_run_of_another_recipe_is_not_scored(make_suite, experiment, tmp_path):
+def test_finished_run_of_another_recipe_is_not_scored(make_suite, experiment, tmp_path):
     folder, out = make_suite(), tmp_path / "out"
     experiment(folder, "--out", out, "--rows", "plain", "--seeds", "1")
     (out / "plain/seed-1/cell.json").unlink()
-    _, told = experiment(folder, "--out", out, "--rows", "plain", "--seeds", "1", "--set", "lr=1e-4", code=1)
-    assert "the recipe was changed: lr: 0.001 → 0.0001" in told
+    _, error = experiment(folder, "--out", out, "--rows", "plain", "--seeds", "1", "--set", "lr=1e-4", code=1)
+    assert "the recipe has changed: lr: 0.001 → 0.0001" in error
     experiment(folder, "--out", out, "--rows", "plain", "--seeds", "1")
     assert (out / "plain/seed-1/cell.json").is_file()
 
 
-def test_another_grid_is_another_cell(make_suite, experiment, tmp_path):
+def test_cell_of_another_grid_is_refused(make_suite, experiment, tmp_path):
     folder, out = make_suite(rows={"plain": {"grid": {"lr": [1e-3]}}}), tmp_path / "out"
     experiment(folder, "--out", out, "--seeds", "1")
     folder = make_suite(rows={"plain": {"grid": {"lr": [1e-4]}}})
-    _, told = experiment(folder, "--out", out, "--seeds", "1", code=2)
-    assert "was run by another recipe: grid.lr" in told
+    _, error = experiment(folder, "--out", out, "--seeds", "1", code=2)
+    assert "was run by another recipe: grid.lr" in error
 
 
-def test_what_the_grid_chose_is_marked(make_suite, experiment, tmp_path):
+def test_departures_chosen_by_a_grid_are_marked(make_suite, experiment, tmp_path):
     rows = {"plain": {"grid": {"epochs": [1]}}}
     experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1")
     entries = json.loads((tmp_path / "out/table.json").read_text())["entries"]
     assert all("epochs" in entry["differs"] for entry in entries if entry["row"] == "plain")
 
 
-def test_every_value_of_a_grid_is_read_before_the_first_cell(make_suite, experiment, tmp_path):
+def test_all_values_of_a_grid_are_checked_before_the_first_cell(make_suite, experiment, tmp_path):
     rows = {"plain": {"grid": {"tasks.mood.los": ["cross_entropy"], "lr": [1e-3, "fast"]}}}
-    _, told = experiment(make_suite(rows=rows), "--out", tmp_path / "out", code=2)
-    assert "unknown key 'los'" in told and "lr: " in told and not (tmp_path / "out").exists()
+    _, error = experiment(make_suite(rows=rows), "--out", tmp_path / "out", code=2)
+    assert "unknown key 'los'" in error and "lr: " in error and not (tmp_path / "out").exists()
 
 
-def test_a_grid_without_dev_data_is_refused(make_suite, experiment, tmp_path):
+def test_grid_without_dev_data_is_refused(make_suite, experiment, tmp_path):
     folder = make_suite(rows={"plain": {"grid": {"lr": [1e-3]}}}, scores={"mood": "mood"}, means={})
-    _, told = experiment(folder, "--out", tmp_path / "out", *NO_DEV, code=2)
-    assert "the best of a grid is chosen on dev, and no task has any" in told
+    _, error = experiment(folder, "--out", tmp_path / "out", *NO_DEV, code=2)
+    assert "a grid needs dev data to choose the best settings, and no task has any" in error
 
 
-def test_a_grid_in_which_nothing_is_finite_is_a_failed_cell(make_suite, experiment, tmp_path):
+def test_grid_without_a_finite_score_is_a_failed_cell(make_suite, experiment, tmp_path):
     rows = {"plain": {"grid": {"lr": [1e30], "clip": [None]}}, "faster": {}}
-    said, _ = experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1")
-    assert "Failed: plain/seed-1" in said and "none of 1 trials came to a finite score" in said
+    shown, _ = experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1")
+    assert "Failed: plain/seed-1" in shown and "none of 1 trials reached a finite score" in shown
     assert (tmp_path / "out/faster/seed-1/cell.json").is_file()
     assert not list((tmp_path / "out/plain").rglob("best"))
     experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1")
 
 
-def test_a_search_is_scored(make_suite, experiment, tmp_path):
+def test_search_is_scored(make_suite, experiment, tmp_path):
     pytest.importorskip("optuna")
     rows = {"plain": {"grid": {"lr": [1e-9, 1e-3, 1e-2]}, "search": {"trials": 2, "sampler": "random"}}}
     experiment(make_suite(rows=rows), "--out", tmp_path / "out", "--seeds", "1", "--no-models")
@@ -287,7 +272,7 @@ def test_a_search_is_scored(make_suite, experiment, tmp_path):
     assert found["seconds"] == pytest.approx(sum(result["seconds"] for result in results)) and len(results) == 2
 
 
-def test_folds_of_the_command_line_are_checked_like_those_of_the_suite(make_suite, experiment, tmp_path):
+def test_folds_on_the_command_line_are_checked_like_those_of_the_suite(make_suite, experiment, tmp_path):
     folder = make_suite(rows={"plain": {}, "em": {"ensemble": "plain"}})
     assert "other folds" in experiment(folder, "--folds", "3", "--dry-run", code=2)[1]
 
@@ -299,39 +284,39 @@ def test_folds_need_no_dev_data(make_suite, experiment, tmp_path):
     assert found["rows"]["mood"] == 24
 
 
-def test_a_bundled_suite_is_found_by_its_name(tmp_path, monkeypatch):
+def test_bundled_suite_is_found_by_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert read_suite(Path("best-of-bert")).title.startswith("The best of BERT worlds")
 
 
-def test_the_table_names_the_command_that_fills_what_is_empty(make_suite, experiment, tmp_path):
-    said, _ = experiment(make_suite(), "--out", tmp_path / "out", "--seeds", "1,2", "--rows", "plain", "--table")
+def test_table_names_the_command_that_fills_its_empty_cells(make_suite, experiment, tmp_path):
+    shown, _ = experiment(make_suite(), "--out", tmp_path / "out", "--seeds", "1,2", "--rows", "plain", "--table")
     assert (
-        "Cells that are empty: 2, and" in said
-        and "fills them: plait experiment" in said
-        and "--seeds 1,2 --rows plain" in said
+        "Empty cells: 2; where only one seed is done" in shown
+        and "fills them: plait experiment" in shown
+        and "--seeds 1,2 --rows plain" in shown
     )
 
 
-def test_without_predictions_there_is_a_table_and_no_test(make_suite, experiment, tmp_path):
+def test_table_without_predictions_has_no_tests(make_suite, experiment, tmp_path):
     folder, out = make_suite(), tmp_path / "out"
     experiment(folder, "--out", out, "--seeds", "1")
     (out / "plain/seed-1/answers.npz").unlink()
-    said, _ = experiment(folder, "--out", out, "--seeds", "1", "--table")
+    shown, _ = experiment(folder, "--out", out, "--seeds", "1", "--table")
     assert (
-        "faster is not tested against plain in mood accuracy" in said and "predictions of some of their cells" in said
+        "faster is not tested against plain in mood accuracy" in shown and "predictions of some of their cells" in shown
     )
     entries = json.loads((out / "table.json").read_text())["entries"]
     gains = [entry for entry in entries if entry["row"] == "faster"]
     assert all(entry["gain"] is not None and entry["p"] is None for entry in gains)
 
 
-def test_damaged_predictions_are_told(make_suite, experiment, tmp_path):
+def test_damaged_predictions_are_reported(make_suite, experiment, tmp_path):
     folder, out = make_suite(), tmp_path / "out"
     experiment(folder, "--out", out, "--seeds", "1")
     (out / "plain/seed-1/answers.npz").write_bytes(b"PK half a file")
-    _, told = experiment(folder, "--out", out, "--seeds", "1", "--table", code=2)
-    assert "answers.npz: is damaged; remove it and the cell.json beside it" in told
+    _, error = experiment(folder, "--out", out, "--seeds", "1", "--table", code=2)
+    assert "answers.npz: damaged; remove it and the cell.json beside it" in error
 
 
 @pytest.mark.slow
@@ -340,8 +325,8 @@ def test_two_processes_share_the_trials_of_a_search(make_suite, tmp_path):
     command = [Path(sys.executable).parent / "plait", "experiment", make_suite(rows=rows), "--out", tmp_path / "out"]
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     both = [subprocess.Popen([*command, "--seeds", "1", "--no-models"], **options) for _ in range(2)]
-    told = [process.communicate()[1] for process in both]
-    assert [process.returncode for process in both] == [0, 0], told
-    tried = [re.findall(r"^trial (\d) of 4", text, re.MULTILINE) for text in told]
+    notes = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], notes
+    tried = [re.findall(r"^trial (\d) of 4", text, re.MULTILINE) for text in notes]
     assert sorted(tried[0] + tried[1]) == ["1", "2", "3", "4"] and all(tried)
     assert json.loads((tmp_path / "out/plain/seed-1/cell.json").read_text())["scores"]

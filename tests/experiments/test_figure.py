@@ -1,11 +1,11 @@
-"""The picture of a table."""
+"""The figure of a table."""
 
 import itertools
 from xml.etree import ElementTree
 
 import pytest
 
-from plait.experiments.figure import GAP, PANEL, Mark, draw_figure, round_axis, shorten, width_of
+from plait.experiments.figure import GAP, PANEL, Mark, draw_figure, round_axis, shorten, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 MARKS = [
@@ -26,18 +26,18 @@ def of(figure: ElementTree.Element, tag: str, kind: str) -> list[ElementTree.Ele
 
 
 def group(figure: ElementTree.Element, beginning: str) -> ElementTree.Element:
-    """The marks of a row and a column, by the beginning of their words."""
+    """The marks whose description begins like this."""
     return next(g for g in figure.iter(SVG + "g") if g.find(SVG + "title").text.startswith(beginning))
 
 
 def ticks(figure: ElementTree.Element, panel: int) -> dict[float, float]:
-    """Number → x of a panel's axis, as printed."""
+    """Number → x on the axis of a panel."""
     found = [(float(text.get("x")), float(text.text)) for text in of(figure, "text", "small")[2:]]
     headings = sorted(float(heading.get("x")) for heading in of(figure, "text", "heading"))
     return {number: x for x, number in found if abs(x - headings[panel]) <= PANEL / 2 + 1}
 
 
-def test_marks_stand_where_the_numbers_of_the_axis_say():
+def test_marks_are_at_the_positions_that_the_axis_gives():
     figure = parsed()
     axis = ticks(figure, 0)
     assert sorted(axis) == [0.35, 0.4, 0.45, 0.5, 0.55]
@@ -52,39 +52,39 @@ def test_marks_stand_where_the_numbers_of_the_axis_say():
     assert float(diamond[1:].split()[0]) == pytest.approx(expected[0.388], abs=0.02)
 
 
-def test_marks_stand_beside_the_name_of_their_row():
+def test_marks_are_on_the_line_of_their_row():
     figure = parsed()
     names = {name.text: float(name.get("y")) for name in of(figure, "text", "name")}
     assert list(names) == ["exp01", "exp02", "exp03"]
     for name in names:
         circle = group(figure, f"{name}, SST").find(f"{SVG}circle")
-        assert float(circle.get("cy")) == names[name] - 4.5  # the foot of a letter is below its middle
+        assert float(circle.get("cy")) == names[name] - 4.5  # the baseline is below the middle of a letter
 
 
-def test_what_was_not_measured_shows_only_the_papers_figure():
+def test_row_without_a_measurement_shows_only_the_paper():
     figure = parsed()
     assert [child.tag for child in group(figure, "exp02, STS")] == [f"{SVG}title", f"{SVG}path"]
     assert [child.tag for child in group(figure, "exp03, SST")] == [f"{SVG}title", f"{SVG}circle"]
     assert [child.tag for child in group(figure, "exp01, STS")] == [f"{SVG}title", f"{SVG}circle", f"{SVG}path"]
 
 
-def test_a_row_without_any_figure_keeps_its_name():
+def test_row_without_any_mark_keeps_its_name():
     figure = parsed([*MARKS, Mark("exp04", "SST accuracy")])
     assert of(figure, "text", "name")[-1].text == "exp04"
     assert len(list(figure.iter(SVG + "g"))) == len(MARKS)
 
 
-def test_a_column_or_a_figure_without_values_can_be_drawn():
+def test_empty_columns_and_figures_can_be_drawn():
     assert len(of(parsed([Mark("a", "b")]), "text", "heading")) == 1
     assert of(parsed([]), "text", "large")[0].text == "A table"
 
 
-def test_marks_are_told_in_words():
-    assert MARKS[0].told == "exp01, SST accuracy: paper 0.388, measured 0.401 (0.395 to 0.407)"
-    assert MARKS[3].told == "exp02, STS Pearson: paper 0.371"
+def test_marks_have_descriptions():
+    assert MARKS[0].description == "exp01, SST accuracy: paper 0.388, measured 0.401 (0.395 to 0.407)"
+    assert MARKS[3].description == "exp02, STS Pearson: paper 0.371"
 
 
-def test_the_figure_names_itself_to_those_who_hear_it():
+def test_figure_has_a_title_and_description_for_screen_readers():
     figure = parsed()
     assert figure.get("role") == "img"
     title = next(element for element in figure if element.get("id") == figure.get("aria-labelledby"))
@@ -102,25 +102,25 @@ def test_texts_are_escaped():
 
 
 @pytest.mark.parametrize("row", ["exp01", "W" * 15, "a long name of a row " * 9, "多任務學習的句子編碼器" * 5])
-def test_names_overlap_nothing_and_leave_nothing_out(row):
+def test_names_overlap_nothing_and_are_complete_in_the_tooltip(row):
     figure = parsed([Mark(row, column, 0.0, 1.0, 0.0, 1.0) for column in ("first", "a heading " * 9, "third")])
     name = of(figure, "text", "name")[0]
     end = float(name.get("x"))
     shown = "".join(name.itertext()).removeprefix(row) if name.find(f"{SVG}title") is not None else name.text
-    assert end - width_of(shown) > 0
+    assert end - text_width(shown) > 0
     assert end < min(float(circle.get("x1")) for circle in of(figure, "line", "grid")) - 6  # half a diamond
     assert row in "".join(name.itertext())
     headings = [(float(h.get("x")), h[-1].tail if len(h) else h.text) for h in of(figure, "text", "heading")]
     for (x, words), (following, next_words) in itertools.pairwise(headings):
-        assert x + width_of(words) / 2 < following - width_of(next_words) / 2
-    assert max(x + width_of(words) / 2 for x, words in headings) < float(figure.get("width"))
+        assert x + text_width(words) / 2 < following - text_width(next_words) / 2
+    assert max(x + text_width(words) / 2 for x, words in headings) < float(figure.get("width"))
 
 
-def test_a_long_title_fits():
-    assert float(parsed(title="Words of a title " * 10).get("width")) > width_of("Words of a title " * 10, 17)
+def test_long_title_fits():
+    assert float(parsed(title="Words of a title " * 10).get("width")) > text_width("Words of a title " * 10, 17)
 
 
-def test_more_columns_than_fit_stand_below():
+def test_further_columns_are_below():
     figure = parsed([Mark("row", f"column {number}", 0.1 * number) for number in range(6)])
     places = [(float(h.get("x")), float(h.get("y"))) for h in of(figure, "text", "heading")]
     assert len({y for _, y in places}) == 2
@@ -141,26 +141,26 @@ def test_more_columns_than_fit_stand_below():
         ([], ["0.0", "0.5", "1.0"]),
     ],
 )
-def test_axes_have_round_numbers_about_all_values(values, numbers):
+def test_axes_have_round_numbers_and_include_all_values(values, numbers):
     axis = round_axis(values, 0)
     assert [number for _, number in axis.ticks] == numbers
     assert axis.ticks[0][0] == 0
     assert axis.ticks[-1][0] == PANEL
-    assert all(0 <= axis.place(value) <= PANEL for value in values)
+    assert all(0 <= axis.position(value) <= PANEL for value in values)
 
 
-def test_the_figure_is_the_same_each_time():
+def test_figure_is_deterministic():
     assert draw_figure("A table", MARKS) == draw_figure("A table", MARKS)
 
 
-def test_the_legend_names_the_interval():
+def test_legend_names_the_interval():
     assert [text.text for text in of(parsed(), "text", "small")[:2]] == [
         "paper",
         "measured: mean and 95 % interval over cells",
     ]
 
 
-def test_both_modes_colour_all_that_is_drawn():
+def test_light_and_dark_mode_define_all_colours():
     text = draw_figure("A table", MARKS)
     light, dark = text.split("@media (prefers-color-scheme: dark)")
     for kind in ("text", ".small", ".back", ".stripe", ".grid", ".paper", ".measured", ".interval"):
@@ -168,8 +168,8 @@ def test_both_modes_colour_all_that_is_drawn():
         assert f".figure {kind} {{" in dark.split("</style>")[0]
 
 
-def test_a_text_is_shortened_to_its_room():
+def test_long_text_is_shortened_to_the_given_width():
     assert shorten("short", 280) == "short"
     cut = shorten("a long name of a row " * 9, 280)
     assert cut.endswith("…")
-    assert width_of(cut) <= 280 < width_of(cut) + 30
+    assert text_width(cut) <= 280 < text_width(cut) + 30

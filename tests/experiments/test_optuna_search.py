@@ -1,4 +1,4 @@
-"""A search by Optuna: once each point, the same again, and on after a kill."""
+"""A search with Optuna: every point once, reproducible, and resumed after a kill."""
 
 import math
 import os
@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from plait.errors import NotFiniteError, RunError
-from plait.experiments.tune import Choice, Search, Trial, choose_settings, locked
+from plait.experiments.tune import BestTrial, Trial, choose_settings
+from plait.files import lock
+from plait.recipe.suite import Search
 
 pytest.importorskip("optuna")
 
@@ -21,12 +23,12 @@ def score_of(trial: Trial) -> float:
     return 5 - abs(trial.values["lr"] - 4) - (trial.values["head"] == "linear")
 
 
-def values_of(choice: Choice) -> list[dict]:
+def values_of(choice: BestTrial) -> list[dict]:
     return [trial.values for trial in choice.trials]
 
 
 @pytest.mark.parametrize("sampler", ["grid", "random", "tpe"])
-def test_each_point_is_tried_once(tmp_path, sampler):
+def test_every_point_is_tried_once(tmp_path, sampler):
     choice = choose_settings(GRID, Search(sampler=sampler), tmp_path, score_of)
     tried = values_of(choice)
     assert len(tried) == 20
@@ -37,7 +39,7 @@ def test_each_point_is_tried_once(tmp_path, sampler):
 
 
 @pytest.mark.parametrize("sampler", ["grid", "random", "tpe"])
-def test_a_search_that_was_broken_off_ends_as_one_that_was_not(tmp_path, sampler):
+def test_interrupted_search_ends_like_an_uninterrupted_one(tmp_path, sampler):
     class Broken(Exception):
         pass
 
@@ -45,7 +47,7 @@ def test_a_search_that_was_broken_off_ends_as_one_that_was_not(tmp_path, sampler
     whole = choose_settings(GRID, search, tmp_path / "whole", score_of)
     assert len(whole.trials) == 12
     measured: list[int] = []
-    for last in (4, 4, 9, 99):  # the fifth trial is broken off twice, the tenth once
+    for last in (4, 4, 9, 99):  # the fifth trial is interrupted twice, the tenth once
 
         def measure(trial: Trial, last: int = last) -> float:
             measured.append(trial.number)
@@ -69,20 +71,21 @@ def test_another_seed_tries_other_points(tmp_path):
     assert values_of(first) == values_of(same) != values_of(other)
 
 
-def test_tpe_learns_from_the_trials_before(tmp_path):
+def test_tpe_learns_from_earlier_trials(tmp_path):
     grid = {"lr": list(range(40)), "decay": list(range(40))}
     choice = choose_settings(
         grid, Search(30, "tpe"), tmp_path, lambda trial: -abs(trial.values["lr"] - 31) - abs(trial.values["decay"] - 7)
     )
     scores = [trial.score for trial in choice.trials]
-    # drawn blindly a point scores -27 on average
+    # a random point scores -27 on average
     assert sum(scores[20:]) / 10 > sum(scores[:10]) / 10 + 10
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from plait.experiments.tune import Search, choose_settings
+from plait.experiments.tune import choose_settings
+from plait.recipe.suite import Search
 
 def measure(trial):
     if trial.number == 2:
@@ -97,7 +100,7 @@ def python(code: str, *arguments: str) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", code, *arguments], env={**os.environ, "PYTHONWARNINGS": "ignore"})
 
 
-def test_the_trial_of_a_killed_process_is_taken_up_under_its_number(tmp_path):
+def test_trial_of_a_killed_process_is_resumed_under_its_number(tmp_path):
     assert python(KILLED, str(tmp_path)).wait(100) == -9
     seen = []
 
@@ -115,13 +118,14 @@ def test_the_trial_of_a_killed_process_is_taken_up_under_its_number(tmp_path):
 SHARING = """
 import os, sys, time
 from pathlib import Path
-from plait.experiments.tune import Search, choose_settings
+from plait.experiments.tune import choose_settings
+from plait.recipe.suite import Search
 
 folder, me, other = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 
 def measure(trial):
     (folder / f"{me}-{trial.number}").touch()
-    while not list(folder.glob(f"{other}-*")):  # each has a trial before either ends one
+    while not list(folder.glob(f"{other}-*")):  # both have a trial before either ends one
         time.sleep(0.01)
     return trial.values["lr"]
 
@@ -140,11 +144,11 @@ def test_two_processes_share_a_search_and_agree(tmp_path):
     assert "score=11.0" in choices[0]
 
 
-def test_a_trial_that_another_process_measures_is_left_to_it(tmp_path):
+def test_trial_is_locked_while_it_is_measured(tmp_path):
     inside = []
 
     def measure(trial: Trial) -> float:
-        with locked(tmp_path / f".trial-{trial.number}.lock", wait=False) as free:
+        with lock(tmp_path / f".trial-{trial.number}.lock", wait=False) as free:
             inside.append(free)
         return 1
 
@@ -153,7 +157,7 @@ def test_a_trial_that_another_process_measures_is_left_to_it(tmp_path):
 
 
 @pytest.mark.parametrize("pruner", ["median", "halving"])
-def test_a_trial_below_the_others_is_pruned_and_counted(tmp_path, pruner):
+def test_trial_below_the_others_is_pruned_and_counted(tmp_path, pruner):
     def measure(trial: Trial) -> float:
         for epoch in range(1, 5):
             if trial.report(trial.values["lr"] + epoch, epoch):
@@ -167,10 +171,10 @@ def test_a_trial_below_the_others_is_pruned_and_counted(tmp_path, pruner):
     assert choice.score == 13
     assert states == (["complete"] * 5 + ["pruned"] * 3 if pruner == "median" else ["complete"] + ["pruned"] * 7)
     assert [trial.score for trial in choice.trials if trial.state == "pruned"] == [None] * states.count("pruned")
-    assert notes[7] == "trial 8 of 8: lr=2: given up early, others are better"
+    assert notes[7] == "trial 8 of 8: lr=2: pruned, other trials are better"
 
 
-def test_a_trial_taken_up_may_report_an_epoch_twice(tmp_path):
+def test_resumed_trial_may_report_an_epoch_twice(tmp_path):
     class Broken(Exception):
         pass
 
@@ -187,17 +191,17 @@ def test_a_trial_taken_up_may_report_an_epoch_twice(tmp_path):
     assert choose_settings({"lr": [1]}, search, tmp_path, lambda trial: measure(trial, False)).score == 0.5
 
 
-def test_failed_trials_are_passed_over_unless_all_fail(tmp_path):
+def test_failed_trials_are_skipped_unless_all_fail(tmp_path):
     grid = {"lr": [1, 2, 3]}
     search = Search(sampler="grid")
     choice = choose_settings(grid, search, tmp_path / "some", lambda trial: [math.nan, 0.2, math.inf][trial.number])
     assert [trial.state for trial in choice.trials] == ["failed", "complete", "failed"]
     assert choice.number == 1
-    with pytest.raises(NotFiniteError, match="none of 3 trials came to a finite score"):
+    with pytest.raises(NotFiniteError, match="none of 3 trials reached a finite score"):
         choose_settings(grid, search, tmp_path / "none", lambda trial: math.nan)
 
 
-def test_more_trials_may_be_asked_for_later_but_no_other_grid(tmp_path):
+def test_more_trials_can_be_requested_later_but_not_another_grid(tmp_path):
     grid = {"lr": [1, 2, 3]}
     assert len(choose_settings(grid, Search(2, "random"), tmp_path, lambda trial: 1).trials) == 2
     assert len(choose_settings(grid, Search(9, "random"), tmp_path, lambda trial: 1).trials) == 3
@@ -208,7 +212,7 @@ def test_more_trials_may_be_asked_for_later_but_no_other_grid(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["two words", "a#b", "50%", "{x}", "what?"])
-def test_the_folder_may_have_any_name(tmp_path, name):
+def test_folder_may_have_any_name(tmp_path, name):
     folder: Path = tmp_path / name
     choose_settings({"lr": [1, 2]}, Search(), folder, lambda trial: 1)
     assert (folder / "search.sqlite").is_file()

@@ -1,4 +1,4 @@
-"""The graphs of a model answer as the model does, whoever runs them."""
+"""Exported graphs predict the same as the model, in any runtime."""
 
 import json
 import re
@@ -15,16 +15,16 @@ from tokenizers import Tokenizer
 from torch import nn
 
 import plait
-from every_task import SHARED, TASKS, make_model, save
+from every_task import CLASSES, ONE, SHARED, TASKS, make_model, save
 from plait.data.batch import VIEWS
-from plait.errors import RequestError, WorkError
+from plait.errors import ExecutionError, RequestError
 from plait.export import check, export
 from plait.export.export import export_onnx
 from plait.export.texts import sample_columns, sample_texts
 from plait.heads import HEADS, Head
 from plait.model.decode import LINKS
-from plait.model.ensemble import answer
-from plait.model.load import load_model
+from plait.model.directory.load import load_model
+from plait.model.encode_texts import predict_columns
 from tiny import sentences
 
 LONG = " ".join(sentences(30, seed=4))
@@ -34,17 +34,17 @@ FIELDS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_id
 
 @pytest.fixture(autouse=True)
 def few_texts(monkeypatch):
-    """To check an export with; the real number is tried in the tests of the command."""
-    monkeypatch.setattr(export, "SAMPLE", 20)
+    """Check exports with few texts, for speed; tests/cli/test_export.py exports with the real number."""
+    monkeypatch.setattr(export, "_SAMPLE", 20)
 
 
 def columns_of(count: int) -> list[list[str]]:
-    """Texts of all lengths, beside others."""
+    """Columns of texts of all lengths, each shifted by one."""
     return [[*TEXTS[shift:], *TEXTS[:shift]] for shift in range(count)]
 
 
 def run(folder, name, columns, limit, outputs=None, names=None) -> dict[str, np.ndarray]:
-    """A graph as a program without plait runs it, by what the manifest says."""
+    """The outputs of a graph, run from its manifest as a program without plait would."""
     facts = json.loads((folder / "onnx/manifest.json").read_text())["graphs"][name]
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(limit)
@@ -61,9 +61,9 @@ def run(folder, name, columns, limit, outputs=None, names=None) -> dict[str, np.
     return dict(zip(facts["outputs"], session.run(list(facts["outputs"]), feed), strict=True))
 
 
-def check_answers(folder, tolerance=1e-4) -> None:
-    """Every output of every graph, on texts that the export has not seen."""
-    model = load_model(folder, device="cpu")
+def check_outputs(folder, tolerance=1e-4) -> None:
+    """Compare every output of every graph with the model, on texts that the export did not use."""
+    model = load_model(folder, device="cpu").model
     graphs = json.loads((folder / "onnx/manifest.json").read_text())["graphs"]
     assert {
         facts["task"] for graph in graphs.values() for facts in graph["outputs"].values() if "task" in facts
@@ -78,21 +78,21 @@ def check_answers(folder, tolerance=1e-4) -> None:
                     found = found / np.linalg.norm(found, axis=1, keepdims=True)
             else:
                 spec = model.tasks[facts["task"]]
-                decoded = answer(model, spec.name, columns[: len(spec.text)])
-                expected = decoded.values if decoded.probabilities is None else decoded.probabilities
+                predictions = predict_columns(model, spec.name, columns[: len(spec.text)]).predictions
+                expected = predictions.values if predictions.probabilities is None else predictions.probabilities
                 assert facts.get("classes", []) == list(spec.labels.names)
                 assert facts.get("range", [1.0, 5.0]) == [1.0, 5.0]
             assert found.dtype == np.float32
             np.testing.assert_allclose(found, expected, atol=tolerance, err_msg=f"{name} {output}")
 
 
-def test_the_tasks_of_these_tests_have_every_head_and_every_link():
+def test_these_tests_cover_every_head_and_every_link():
     assert {head for _, _, head, _, _ in TASKS.values()} == set(HEADS)
     assert {link for *_, link in TASKS.values()} == set(LINKS)
 
 
-def test_every_task_answers_as_in_torch(exported):
-    check_answers(exported)
+def test_every_task_predicts_the_same_as_in_torch(exported):
+    check_outputs(exported)
     names = {path.name for path in (exported / "onnx").iterdir()}
     ways = {"single", "apart", "joined", "joined_both", "triple", "encoder"}
     assert names == {"README.md", "manifest.json", "weights.bin", *(f"{way}.onnx" for way in ways)}
@@ -109,18 +109,17 @@ def test_every_task_answers_as_in_torch(exported):
         ("roberta", "pooler", True, None),
     ],
 )
-def test_other_encoders_poolings_and_a_shared_layer(
+def test_all_encoders_poolings_and_a_shared_layer_export(
     kind, pooling, normalise, shared_layer, tiny_bert, tiny_roberta, tmp_path
 ):
     tasks = SHARED if shared_layer else ("mood", "same", "turn", "far")
     encoder = tiny_bert if kind == "bert" else tiny_roberta
     model = make_model(encoder, tasks, pooling=pooling, normalise=normalise, shared_layer=shared_layer)
     export_onnx(str(save(model, tmp_path / "model", shared_layer)), tmp_path / "out")
-    check_answers(tmp_path / "out")
+    check_outputs(tmp_path / "out")
 
 
-def test_padding_tokens_that_are_written_in_a_text(tiny_roberta, tmp_path):
-    """RoBERTa does not count them as positions."""
+def test_padding_tokens_that_occur_in_a_text_have_no_position_in_roberta(tiny_roberta, tmp_path):
     export_onnx(str(tiny_roberta), tmp_path / "out")
     texts = ["a <pad><pad> good film", "<pad>", "film <pad>", "a good film and a bad book"]
     found = run(tmp_path / "out", "single.onnx", [texts], 40)["embedding"]
@@ -137,13 +136,13 @@ def test_a_plain_encoder_becomes_a_model_that_embeds(tiny_bert, tmp_path):
         np.testing.assert_allclose(loaded.embed(TEXTS), expected, atol=1e-5)
 
 
-def test_the_model_in_it_is_the_same_byte_for_byte(untrained, exported):
+def test_the_model_in_an_export_has_the_same_bytes(untrained, exported):
     for path in untrained.rglob("*"):
         if path.is_file():
             assert (exported / path.relative_to(untrained)).read_bytes() == path.read_bytes()
 
 
-def test_sizes_differ_from_call_to_call_and_padding_changes_nothing(exported):
+def test_batch_sizes_may_change_between_calls_and_padding_changes_nothing(exported):
     session = onnxruntime.InferenceSession(exported / "onnx/single.onnx")
     generator = np.random.default_rng(0)
     ids = generator.integers(5, 100, size=(6, 40))
@@ -169,8 +168,8 @@ def test_the_texts_of_a_pair_may_differ_in_length(graph, task, count, exported):
         np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-def test_the_graphs_are_plain_onnx_and_share_their_weights(untrained, exported, exported_int8):
-    weights = sum(tensor.numel() for tensor in load_model(untrained, device="cpu").state_dict().values())
+def test_graphs_are_standard_onnx_and_share_their_weights(untrained, exported, exported_int8):
+    weights = sum(tensor.numel() for tensor in load_model(untrained, device="cpu").model.state_dict().values())
     for folder, size in ((exported, 4 * weights), (exported_int8, 2 * weights)):
         files = sorted((folder / "onnx").glob("*.onnx"))
         for path in files:
@@ -181,14 +180,13 @@ def test_the_graphs_are_plain_onnx_and_share_their_weights(untrained, exported, 
             assert places == {"weights.bin"}
             assert [info.type.tensor_type.shape.dim[0].dim_param for info in model.graph.input][:1] == ["texts"]
         assert len(files) == 6
-        assert (folder / "onnx/weights.bin").stat().st_size < 1.3 * size  # alignment counts in so small a model
+        assert (folder / "onnx/weights.bin").stat().st_size < 1.3 * size  # alignment matters in such a small model
 
 
 @pytest.mark.parametrize("graph", ["single", "joined_both"])
-def test_another_runtime_says_the_same(graph, exported, exported_int8):
-    """The reference of the standard itself, in numpy."""
+def test_the_reference_implementation_of_onnx_agrees(graph, exported, exported_int8):
     generator = np.random.default_rng(0)
-    for folder, tolerance in ((exported, 1e-5), (exported_int8, 0.02)):  # of 8 bits, a number may be rounded otherwise
+    for folder, tolerance in ((exported, 1e-5), (exported_int8, 0.02)):  # 8-bit numbers may be rounded differently
         model = onnx.load(folder / f"onnx/{graph}.onnx")
         feed = {}
         for given in model.graph.input:
@@ -200,7 +198,7 @@ def test_another_runtime_says_the_same(graph, exported, exported_int8):
             np.testing.assert_allclose(ours, theirs, atol=tolerance)
 
 
-def test_the_code_of_the_page_runs_and_says_what_plait_says(exported, tmp_path):
+def test_the_code_in_the_readme_runs_and_predicts_the_same_as_plait(exported, tmp_path):
     page = (exported / "onnx/README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 6
@@ -211,21 +209,22 @@ def test_the_code_of_the_page_runs_and_says_what_plait_says(exported, tmp_path):
         here = code.replace("../", f"{exported}/").replace('Session("', f'Session("{exported}/onnx/')
         exec(here, found)
         names = re.search(r"zip\(\[(.*)\], found\)", code)[1].replace("'", "").split(", ")
-        said = dict(zip(names, found["found"], strict=True))
-        if "mood" in said:
+        outputs = dict(zip(names, found["found"], strict=True))
+        if "mood" in outputs:
             expected = [list(one.probabilities.values()) for one in predictor.predict("mood", texts)]
-            np.testing.assert_allclose(said["mood"], expected, atol=1e-4)
-        if "order" in said:
+            np.testing.assert_allclose(outputs["mood"], expected, atol=1e-4)
+        if "order" in outputs:
             pairs = [("a text", "its second text"), ("another text", "the other's second")]
             expected = [list(one.probabilities.values()) for one in predictor.predict("order", pairs)]
-            np.testing.assert_allclose(said["order"], expected, atol=1e-4)
-    assert "| `mood` | (texts, 3), probabilities of: bad, fair, good; cut inputs at 20 tokens |" in page
-    assert "| `same` | (texts, 2), probabilities of: no, yes; it is yes from 0.5 on; cut inputs at 40 tokens |" in page
-    assert "| `near` | (texts,), a score from 1 to 5; cut inputs at 40 tokens |" in page
+            np.testing.assert_allclose(outputs["order"], expected, atol=1e-4)
+    assert "| `mood` | (texts, 3), probabilities of: bad, fair, good; truncate inputs to 20 tokens |" in page
+    same = "(texts, 2), probabilities of: no, yes; the prediction is yes from 0.5; truncate inputs to 40 tokens"
+    assert f"| `same` | {same} |" in page
+    assert "| `near` | (texts,), a score from 1 to 5; truncate inputs to 40 tokens |" in page
     assert "| `attention_mask.task` | (texts,), a score from 1 to 5;" in page
 
 
-def test_the_texts_of_the_check_are_of_many_lengths():
+def test_sample_texts_have_many_lengths():
     texts = sample_texts(200)
     assert len(texts) == 200 and min(map(len, texts)) == 1 and max(map(len, texts)) > 2000
     first, second = sample_columns(200, 2)
@@ -233,41 +232,42 @@ def test_the_texts_of_the_check_are_of_many_lengths():
 
 
 def test_a_graph_that_differs_is_refused_and_leaves_nothing(untrained, tmp_path, monkeypatch):
-    monkeypatch.setattr(check, "LARGEST", 1e-12)
-    with pytest.raises(WorkError, match=r"single.onnx: mood differs from the model by \S+, expected at most 1e-12"):
+    monkeypatch.setattr(check, "_LARGEST_DIFFERENCE", 1e-12)
+    with pytest.raises(
+        ExecutionError, match=r"single.onnx: mood differs from the model by \S+, expected at most 1e-12"
+    ):
         export_onnx(str(untrained), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_eight_bits_that_are_too_far_off_are_refused(untrained, tmp_path, monkeypatch):
-    monkeypatch.setattr(check, "LEAST", 1.0)
-    with pytest.raises(
-        WorkError, match=r"single.onnx: an embedding in int8 has a cosine of [01]\.\d+ .* without --int"
-    ):
+def test_int8_graphs_that_differ_too_much_are_refused(untrained, tmp_path, monkeypatch):
+    monkeypatch.setattr(check, "_LOWEST_COSINE", 1.0)
+    message = r"single.onnx: the cosine between an int8 embedding and the model's own is [01]\.\d+, .* without --int8"
+    with pytest.raises(ExecutionError, match=message):
         export_onnx(str(untrained), tmp_path / "out", int8=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_is_taken_is_refused(untrained, tmp_path):
+def test_an_existing_output_is_refused(untrained, tmp_path):
     (tmp_path / "out").mkdir()
-    with pytest.raises(RequestError, match="out: is there already; choose another name"):
+    with pytest.raises(RequestError, match="out: already exists; choose another name"):
         export_onnx(str(untrained), tmp_path / "out")
 
 
 def test_an_ensemble_is_exported_member_by_member(untrained, tiny_bert, tmp_path):
-    from plait.model.gather import make_ensemble
+    from plait.model.ensemble_build import build_ensemble
 
     other = make_model(tiny_bert, TASKS, pooling="cls")
     save(other, tmp_path / "other")
-    make_ensemble([str(untrained), str(tmp_path / "other")], tmp_path / "both")
-    with pytest.raises(RequestError, match=r"is an ensemble; export its members, such as \S+/both/members/1, one by"):
+    build_ensemble([str(untrained), str(tmp_path / "other")], tmp_path / "both")
+    with pytest.raises(RequestError, match=r"an ensemble; export its members one by one, such as \S+/both/members/1"):
         export_onnx(str(tmp_path / "both"), tmp_path / "out")
-    with pytest.raises(RequestError, match="is an ensemble, which has no ONNX graphs; choose the engine torch"):
+    with pytest.raises(RequestError, match="an ensemble has no ONNX graphs; choose the engine torch"):
         plait.load(tmp_path / "both", engine="onnx")
     assert plait.load(tmp_path / "both").engine == "torch"
 
 
-def test_a_head_with_an_unknown_operation_is_named(tiny_bert, tmp_path, monkeypatch):
+def test_a_head_with_an_unsupported_operation_is_named(tiny_bert, tmp_path, monkeypatch):
     class Softplus(Head):
         reads = "single"
 
@@ -278,9 +278,11 @@ def test_a_head_with_an_unknown_operation_is_named(tiny_bert, tmp_path, monkeypa
         def forward(self, text_BD):
             return torch.nn.functional.softplus(self.linear(text_BD))
 
-    monkeypatch.setitem(HEADS, "linear", Softplus)
+    monkeypatch.setattr(HEADS, "_entries", {**HEADS._entries})
+    plait.register_head("softplus")(Softplus)
+    monkeypatch.setitem(TASKS, "mood", (ONE, CLASSES, "softplus", {}, "softmax"))
     folder = save(make_model(tiny_bert, ["mood"]), tmp_path / "model")
-    with pytest.raises(RequestError, match=r"heads.mood: uses softplus, which `plait export` does not know"):
+    with pytest.raises(RequestError, match=r"heads.mood: plait export does not support softplus; add it to"):
         export_onnx(str(folder), tmp_path / "out")
 
 
@@ -293,8 +295,7 @@ def test_a_missing_package_is_named_with_its_extra(package, untrained, tmp_path,
         export_onnx(str(untrained), tmp_path / "out")
 
 
-def test_graphs_of_an_export_are_made_anew(exported, tmp_path):
-    """An exported directory is a model like any other."""
+def test_an_export_can_be_exported_again_and_gets_new_graphs(exported, tmp_path):
     shutil.copytree(exported, tmp_path / "first")
     (tmp_path / "first/onnx/stray.txt").write_text("of an earlier export")
     done = export_onnx(str(tmp_path / "first"), tmp_path / "out", int8=True)

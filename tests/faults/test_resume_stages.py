@@ -1,4 +1,4 @@
-"""A run of two stages that breaks off inside either or between them ends as one that never stopped."""
+"""A run with two stages, stopped within either or between them, ends like one that never stopped."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 import plait
-from plait.training import checkpoint, loop, stage
-from plait.training.loop import Stopped, resume
+from plait.runs import checkpoint
+from plait.training import stage
+from plait.training import train as train_module
+from plait.training.train import Stopped, resume
+from small_runs import stop_after
 
 FIRST, SECOND = 6, 6  # steps of the two stages
 
@@ -19,40 +22,41 @@ def recipe(tiny_recipe):
 
 
 @pytest.fixture
-def whole(recipe, tmp_path):
+def uninterrupted(recipe, tmp_path):
     """The run that never stops."""
-    result = plait.train(recipe, tmp_path / "whole", baselines=False, keep=2)
-    assert [part["steps"] for part in result.stages] == [FIRST, SECOND]
+    result = plait.train(recipe, tmp_path / "uninterrupted", baselines=False, keep=2)
+    assert [part.steps for part in result.stages] == [FIRST, SECOND]
     return result.run
 
 
-def same_run(whole: Path, mended: Path) -> None:
+def assert_same_run(expected: Path, found: Path) -> None:
     """Equal weights, results, metrics and models."""
-    first, second = (json.loads((run / "result.json").read_text()) for run in (whole, mended))
+    first, second = (json.loads((run / "result.json").read_text()) for run in (expected, found))
     assert {**first, "seconds": 0} == {**second, "seconds": 0}
-    assert (whole / "metrics.jsonl").read_bytes() == (mended / "metrics.jsonl").read_bytes()
-    names = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file() and path.name != "run.json")
+    assert (expected / "metrics.jsonl").read_bytes() == (found / "metrics.jsonl").read_bytes()
+    names = sorted(
+        path.relative_to(expected) for path in expected.rglob("*") if path.is_file() and path.name != "run.json"
+    )
     for name in names:
         if name.name not in ("result.json", ".lock"):
-            assert (whole / name).read_bytes() == (mended / name).read_bytes(), name
-    assert not (mended / "checkpoints").exists()
+            assert (expected / name).read_bytes() == (found / name).read_bytes(), name
+    assert not (found / "checkpoints").exists()
 
 
 @pytest.mark.parametrize("steps", [3, FIRST - 1, FIRST, FIRST + 1, FIRST + 3, FIRST + SECOND])
-def test_stopped_after_any_step_it_goes_on_to_the_same_bits(recipe, whole, tmp_path, steps):
-    stops = iter([False] * (steps - 1) + [True])
+def test_resume_after_a_stop_gives_equal_bits(recipe, uninterrupted, tmp_path, steps):
     with pytest.raises(Stopped, match=f"stopped after step {steps}; "):
-        plait.train(recipe, tmp_path / "run", baselines=False, keep=2, stop=lambda: next(stops))
+        plait.train(recipe, tmp_path / "run", baselines=False, keep=2, stop=stop_after(steps))
     resume(tmp_path / "run")
-    same_run(whole, tmp_path / "run")
+    assert_same_run(uninterrupted, tmp_path / "run")
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """Stands for a kill signal."""
 
 
-def at_border(*arguments) -> bool:
-    """Whether a checkpoint is the first of the second stage."""
+def is_first_of_second_stage(*arguments) -> bool:
+    """Whether the checkpoint to save is the first of the second stage."""
     position = arguments[-1]
     return (position.stage, position.step) == (1, FIRST)
 
@@ -61,17 +65,18 @@ def in_second_stage(evaluating, name) -> bool:
     return evaluating.position.stage == 1
 
 
-MOMENTS = {  # what is called, when it is due, whether the kill comes after it, the stage of the checkpoint that is left
-    "before the best model is loaded": (loop, "load_weights", lambda *_: True, False, 0),
-    "after the best model is loaded": (loop, "load_weights", lambda *_: True, True, 0),
-    "before the first checkpoint of the second stage": (stage, "save_checkpoint", at_border, False, 0),
-    "after the first checkpoint of the second stage": (stage, "save_checkpoint", at_border, True, 1),
-    "after a model of the second stage took the place of the best": (stage.Loop, "evaluate", in_second_stage, True, 1),
+# The function to kill in, when, whether after it has run, and the stage of the checkpoint that is left.
+MOMENTS = {
+    "before the best model is loaded": (train_module, "load_weights", lambda *_: True, False, 0),
+    "after the best model is loaded": (train_module, "load_weights", lambda *_: True, True, 0),
+    "before the first checkpoint of the second stage": (stage, "save_checkpoint", is_first_of_second_stage, False, 0),
+    "after the first checkpoint of the second stage": (stage, "save_checkpoint", is_first_of_second_stage, True, 1),
+    "after a model of the second stage replaced the best": (stage.StageRun, "evaluate", in_second_stage, True, 1),
 }
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_between_the_stages_it_goes_on_to_the_same_bits(recipe, whole, tmp_path, monkeypatch, moment):
+def test_resume_after_a_kill_between_stages_gives_equal_bits(recipe, uninterrupted, tmp_path, monkeypatch, moment):
     place, name, due, after, left = MOMENTS[moment]
     real = getattr(place, name)
 
@@ -87,4 +92,4 @@ def test_killed_between_the_stages_it_goes_on_to_the_same_bits(recipe, whole, tm
     position = checkpoint.read_position(checkpoint.newest_checkpoint(tmp_path / "run/checkpoints"))
     assert position.stage == left
     resume(tmp_path / "run")
-    same_run(whole, tmp_path / "run")
+    assert_same_run(uninterrupted, tmp_path / "run")

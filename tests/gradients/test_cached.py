@@ -1,4 +1,4 @@
-"""A loss over a whole batch at the memory of a chunk: the same loss, the same gradients."""
+"""A loss over a whole batch in the memory of one chunk: the same loss, the same gradients."""
 
 import gc
 import subprocess
@@ -9,22 +9,20 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from plait.gradients.cached import cached_backward
-from plait.losses.embedding import find_own, info_nce
+from plait.losses.embedding import info_nce
 from plait.model.model import Encoded
-from plait.training.backward import backward, pass_on
-from plait.training.loop import as_recipe
-from plait.training.result import weights_digest
+from plait.training.backward import _forward, backward
 from plait.training.seeds import seeded
-from plait.training.settle import settle_recipe
 from plait.training.trainer import Trainer
+from tiny_trainer import batches_of, build_trainer, gradients, weights
 
 ROWS = tuple(range(11))
 
 
-def test_by_hand():
+def test_cached_backward_by_hand():
     # loss (a + b)² of a = 2w and b = 3w at w = 1: 25, slope 2·5·5 = 50
     weight = nn.Parameter(torch.tensor(1.0))
     chunks = [lambda: (2 * weight).reshape(1), lambda: (3 * weight).reshape(1)]
@@ -32,21 +30,21 @@ def test_by_hand():
     assert (loss.item(), weight.grad.item(), loss.requires_grad) == (25.0, 50.0, False)
 
 
-def test_gradients_are_added_to_those_that_are_there():
+def test_gradients_are_added_to_existing_ones():
     weight = nn.Parameter(torch.tensor(1.0))
     weight.grad = torch.tensor(7.0)
     cached_backward([lambda: (2 * weight).reshape(1)], lambda one: one.sum())
     assert weight.grad.item() == 9.0
 
 
-def test_chunks_that_do_not_learn_leave_what_the_loss_itself_learns():
+def test_loss_with_weights_of_its_own_learns_even_if_the_chunks_are_frozen():
     weight = nn.Parameter(torch.tensor(3.0))
     cached_backward([lambda: torch.ones(2, 1)], lambda embeddings: weight * embeddings.sum())
     assert weight.grad.item() == 2.0
 
 
 @pytest.mark.parametrize("size", [1, 3, 8, 16])
-def test_a_layer_gets_the_gradients_of_one_graph(size):
+def test_layer_gets_the_gradients_of_a_single_graph(size):
     layer = nn.Linear(5, 4)
     first_BD, second_BD = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(1))
     plain = info_nce(layer(first_BD), layer(second_BD))
@@ -65,25 +63,6 @@ def test_a_layer_gets_the_gradients_of_one_graph(size):
 
 # In a task
 
-
-@pytest.fixture
-def make(tiny_recipe) -> Callable[[str, object], Trainer]:
-    """A trainer of one task with a cached loss."""
-
-    def build(task: str, loss: object) -> Trainer:
-        recipe = tiny_recipe(dropout=0.2)
-        recipe["tasks"] = {task: {**recipe["tasks"][task], "loss": loss}}
-        trainer = Trainer(settle_recipe(as_recipe(recipe, None, None, ())))
-        trainer.model.train()
-        return trainer
-
-    return build
-
-
-def gradients(trainer: Trainer) -> dict[str, Tensor]:
-    return {name: weight.grad for name, weight in trainer.model.named_parameters() if weight.grad is not None}
-
-
 TASKS = [
     ("near", ["mse", {"name": "multiple_negatives", "positive_above": 0.5, "cached": True, "chunk": 3}]),
     ("same", ["binary_cross_entropy", {"name": "info_nce", "cached": True, "chunk": 4}]),
@@ -93,28 +72,40 @@ TASKS = [
 ]
 
 
+@pytest.fixture
+def make(tiny_recipe) -> Callable[[str, object], Trainer]:
+    """A trainer of one task with the given loss."""
+
+    def build(task: str, loss: object) -> Trainer:
+        recipe = tiny_recipe(dropout=0.2)
+        recipe["tasks"] = {task: {**recipe["tasks"][task], "loss": loss}}
+        trainer = build_trainer(recipe)
+        trainer.model.train()
+        return trainer
+
+    return build
+
+
 @pytest.mark.parametrize(("task", "loss"), TASKS)
-def test_loss_and_gradients_are_those_of_the_whole_batch_dropout_included(make, task, loss):
-    """One graph over all chunks, each under the dropout that it has when it is cached."""
+def test_loss_and_gradients_equal_those_of_a_single_graph_dropout_included(make, task, loss):
+    """A single graph over all chunks, each with the dropout that it has when it is cached."""
     trainer = make(task, loss)
     objective, model = trainer.objectives[task], trainer.model
-    (batch,) = trainer.batches([(task, ROWS)])
-    found = backward(model, trainer.encode, objective, batch, "s")
-    cached = {name: gradient.clone() for name, gradient in gradients(trainer).items()}
+    (batch,) = batches_of(trainer, [(task, ROWS)])
+    found = backward(model, {}, objective, batch, "s")
+    cached = gradients(trainer)
     model.zero_grad(set_to_none=True)
-    chunks = batch.cut(-(-len(ROWS) // objective.chunk))
+    chunks = batch.split_inputs(-(-len(ROWS) // objective.chunk))
     assert len(chunks) > 1
     parts = []
     for number, chunk in enumerate(chunks):
+        ids, firsts = [batch.ids[place] for place in chunk], [batch.firsts[place] for place in chunk]
         with seeded(f"s/{number}", model.device):
-            parts.append(
-                model.states([batch.ids[place] for place in chunk], [batch.firsts[place] for place in chunk])[0]
-            )
+            parts.append(model.states(ids, firsts)[0])
     ordered = torch.cat(parts)[np.argsort(np.concatenate(chunks))]
     views = {view: ordered[place] for view, place in batch.views.items()}
     with seeded("s/head", model.device):
-        passed = pass_on(model, objective, batch, Encoded(views))
-        plain = objective(passed, torch.from_numpy(batch.labels))
+        plain = objective(_forward(model, objective, batch, Encoded(views)), torch.from_numpy(batch.labels))
     plain.backward()
     assert found.item() == pytest.approx(plain.item(), abs=1e-5)
     assert cached.keys() == gradients(trainer).keys()
@@ -123,13 +114,12 @@ def test_loss_and_gradients_are_those_of_the_whole_batch_dropout_included(make, 
 
 
 @pytest.mark.parametrize(("task", "loss"), TASKS[:3])
-def test_without_dropout_it_is_the_task_that_is_not_cached(make, task, loss):
-    trainers = make(task, loss), make(task, [loss[0], {**loss[1], "cached": None, "chunk": None}])
+def test_without_dropout_a_cached_task_equals_one_that_is_not_cached(make, task, loss):
     losses, found = [], []
-    for trainer in trainers:
+    for trainer in (make(task, loss), make(task, [loss[0], {**loss[1], "cached": None, "chunk": None}])):
         trainer.model.eval()
-        (batch,) = trainer.batches([(task, ROWS)])
-        losses.append(backward(trainer.model, trainer.encode, trainer.objectives[task], batch, "s").item())
+        (batch,) = batches_of(trainer, [(task, ROWS)])
+        losses.append(backward(trainer.model, {}, trainer.objectives[task], batch, "s").item())
         found.append(gradients(trainer))
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
     assert found[0].keys() == found[1].keys()
@@ -137,23 +127,26 @@ def test_without_dropout_it_is_the_task_that_is_not_cached(make, task, loss):
         torch.testing.assert_close(found[0][name], gradient, atol=1e-5, rtol=0, msg=name)
 
 
-def test_watching_changes_no_bits(tiny_recipe):
-    """Watched, each task's gradient is set aside whole; not watched, chunks go to the gradients of other tasks."""
-    digests = set()
-    for watch in (None, 1):
-        recipe = tiny_recipe(dropout=0.2, watch_conflict=watch, clip=None)
+def test_measuring_conflicts_of_cached_tasks_changes_no_bits(tiny_recipe):
+    """Measured, a task's gradient goes to its row; otherwise its chunks are added to the gradients of other tasks."""
+    ends = []
+    for every in (None, 1):
+        recipe = tiny_recipe(dropout=0.2, conflict_every=every, clip=None)
         recipe["tasks"]["same"]["loss"] = TASKS[1][1]
         recipe["tasks"]["near"]["loss"] = TASKS[0][1]
-        trainer = Trainer(settle_recipe(as_recipe(recipe, None, None, ())))
+        trainer = build_trainer(recipe)
         for number, planned in zip(range(2), trainer.plan.epoch_plan(0), strict=False):
             trainer.step(number, planned)
-        digests.add(weights_digest(trainer.model))
-    assert len(digests) == 1
+        ends.append(weights(trainer))
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
 
 
-def test_never_more_than_a_chunk_has_a_graph(make, monkeypatch):
+# Memory
+
+
+def test_at_most_one_chunk_has_a_graph(make, monkeypatch):
     trainer = make("near", TASKS[0][1])
-    (batch,) = trainer.batches([("near", ROWS)])
+    (batch,) = batches_of(trainer, [("near", ROWS)])
     encode = trainer.model.states
     with_graph, alive, references = [], [], []
 
@@ -167,8 +160,8 @@ def test_never_more_than_a_chunk_has_a_graph(make, monkeypatch):
         return found
 
     monkeypatch.setattr(trainer.model, "states", states)
-    backward(trainer.model, trainer.encode, trainer.objectives["near"], batch, "s")
-    chunks = [[len(batch.ids[place]) for place in chunk] for chunk in batch.cut(4)]
+    backward(trainer.model, {}, trainer.objectives["near"], batch, "s")
+    chunks = [[len(batch.ids[place]) for place in chunk] for chunk in batch.split_inputs(4)]
     assert len(chunks) == 4
     assert with_graph == [chunks[-1], *chunks[:-1]]
     assert (len(alive), max(alive)) == (7, 0)
@@ -178,15 +171,17 @@ MEASURE = """
 import sys
 import torch
 from plait.gradients.cached import cached_backward
-from plait.losses.embedding import find_own
+from plait.losses.embedding import multiple_negatives
 torch.set_num_threads(1)
 def peak():  # kB; getrusage would begin with the peak of the process that started this one
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+def measure(embeddings):
+    pairs = multiple_negatives(embeddings[:512], embeddings[512:1024], scale=1.0, similarity="dot")
+    return pairs + embeddings.square().mean()
 layers = torch.nn.Sequential(*(layer for _ in range(8) for layer in (torch.nn.Linear(256, 256), torch.nn.GELU())))
 inputs = torch.randn(4096, 4, 256)
 chunks = [lambda start=start: layers(inputs[start:start + 64]).mean(dim=1) for start in range(0, 4096, 64)]
-measure = lambda embeddings: find_own(embeddings[:512] @ embeddings[512:1024].T) + embeddings.square().mean()
-warm = layers(inputs[:64]).sum().backward()
+layers(inputs[:64]).sum().backward()  # warm up
 before = peak()
 if sys.argv[1] == "cached":
     cached_backward(chunks, measure)
@@ -197,12 +192,11 @@ print(peak() - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak memory where only Linux has it")
-def test_a_batch_of_4096_needs_little_more_memory_than_a_chunk():
-    assert find_own(torch.eye(2)).isfinite()  # what the processes below import
+def test_batch_of_4096_needs_little_more_memory_than_one_chunk():
     cached, plain = (
         int(subprocess.run([sys.executable, "-c", MEASURE, how], capture_output=True, text=True, check=True).stdout)
         for how in ("cached", "plain")
     )
-    # Plain, 16 layers of 4096 × 4 × 256 floats are 268 MB; a chunk's are 4 MB, and what is as large as the embeddings
-    # of all is 4 MB each. The allocator keeps some more.
+    # Plain, 16 layers of 4096 × 4 × 256 floats are 268 MB. The layers of a chunk are 4 MB, and so is each tensor as
+    # large as all embeddings. The allocator keeps some more.
     assert plain > 200_000 and cached < plain / 2.5, (cached, plain)

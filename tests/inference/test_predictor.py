@@ -1,4 +1,4 @@
-"""plait.load in the hands of a user."""
+"""plait.load from Python."""
 
 import numpy as np
 import pytest
@@ -20,16 +20,16 @@ def test_tasks_know_their_labels(model):
     assert (model.tasks["near"].labels.low, model.tasks["near"].labels.high) == (0.0, 5.0)
 
 
-def test_predictions_come_in_the_order_of_the_texts_whatever_their_company(model):
+def test_predictions_keep_the_order_of_the_texts_and_do_not_depend_on_other_texts(model):
     texts = sentences(70, seed=5)
     together = model.predict("mood", texts)
     for text, prediction in zip(texts[:9], together, strict=False):
         (alone,) = model.predict("mood", [text])
         assert alone.label == prediction.label
-        assert alone.probabilities == pytest.approx(prediction.probabilities, abs=1e-5)  # float32 sums in other orders
+        assert alone.probabilities == pytest.approx(prediction.probabilities, abs=1e-5)  # float32 sums in another order
 
 
-def test_a_label_is_the_likeliest_and_its_score_its_probability(model):
+def test_the_label_is_the_most_likely_one_and_its_score_the_probability(model):
     for task, texts in (("mood", sentences(20)), ("same", list(zip(sentences(20), sentences(20, 3), strict=True)))):
         for prediction in model.predict(task, texts):
             assert (
@@ -55,25 +55,25 @@ def test_embed_and_similarity(model):
     assert cosines == pytest.approx(unit @ unit[:2].T, abs=1e-6)
 
 
-def test_generators_are_read_whole(model):
+def test_generators_are_accepted(model):
     assert model.embed(text for text in ["a dog", "a cat"]).shape == (2, 16)
     assert len(model.predict("mood", (text for text in ["a dog", "a cat"]))) == 2
     assert len(model.predict("near", (pair for pair in [("a dog", "a cat")]))) == 1
 
 
-def test_texts_that_are_cut_are_counted(model):
-    assert model.count_cut([["a dog"]]) == (1, 0)
-    assert model.count_cut([["dog " * 100, "a cat"]]) == (2, 1)
-    assert model.count_cut([["dog " * 100], ["a cat"]], "near") == (2, 1)
+def test_truncated_inputs_are_counted(model):
+    short, long = model.embed_column(["a dog"]), model.embed_column(["dog " * 100, "a cat"])
+    near = model.predict_columns("near", [["dog " * 100], ["a cat"]])
+    assert [(found.inputs, found.truncated) for found in (short, long, near)] == [(1, 0), (2, 1), (2, 1)]
     assert (model.limit(), model.limit("near")) == (40, 40)
 
 
-def test_no_texts_give_no_rows(model):
+def test_an_empty_list_gives_an_empty_result(model):
     assert model.embed([]).shape == (0, 16)
     assert model.predict("mood", []) == [] and model.predict("near", []) == []
 
 
-def test_a_plain_encoder_embeds_and_says_that_it_has_no_tasks(tiny_roberta):
+def test_a_plain_encoder_embeds_and_has_no_tasks(tiny_roberta):
     plain = plait.load(tiny_roberta)
     assert plain.embed(["a dog"]).shape == (1, 16) and not plain.tasks
     with pytest.raises(RequestError, match="plain encoder, which only embeds"):
@@ -91,11 +91,11 @@ def test_a_plain_encoder_embeds_and_says_that_it_has_no_tasks(tiny_roberta):
         (lambda model: model.embed("one text"), "put it into a list"),
         (lambda model: model.embed(None), "expected a list of texts, found NoneType"),
         (lambda model: model.predict("near", [None]), "example 0: "),
-        (lambda model: model.predict("near", [("a", "\ud800")]), "text 0: has half a character"),
+        (lambda model: model.predict("near", [("a", "\ud800")]), "text 0: contains a lone surrogate"),
         (lambda model: model.embed([None]), "text 0: expected a text, found NoneType"),
     ],
 )
-def test_a_wrong_call_says_what_it_expected(model, call, message):
+def test_an_invalid_call_says_what_was_expected(model, call, message):
     with pytest.raises(RequestError) as caught:
         call(model)
     assert message in str(caught.value)

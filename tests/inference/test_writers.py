@@ -1,4 +1,4 @@
-"""Each kind of output, part by part and joined, as other programs read it."""
+"""Each output format, written in parts and joined, as other programs read it."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from plait.data.delimited import read_delimited
+from plait.data.readers.delimited import read_delimited
 from plait.inference.writers import WRITERS, Chunk, Header
 
 HEADER = Header({"id": "text", "note": "text"}, {"label": "text", "score": "number"})
@@ -46,7 +46,7 @@ def table_of(data: bytes) -> pyarrow.Table:
     return pyarrow.parquet.read_table(io.BytesIO(data))
 
 
-def test_csv_holds_every_row_whatever_is_in_it(tmp_path):
+def test_csv_keeps_every_row_whatever_its_content(tmp_path):
     data = written("csv", HEADER, [chunk_of(ROWS)], tmp_path)
     assert list(csv.reader(io.StringIO(data.decode(), newline=""))) == [
         ["id", "note", "label", "score"],
@@ -57,7 +57,7 @@ def test_csv_holds_every_row_whatever_is_in_it(tmp_path):
     ]
 
 
-def test_csv_is_read_back_by_plait_without_a_bad_row(tmp_path):
+def test_plait_reads_its_own_csv_without_a_bad_row(tmp_path):
     table = read_delimited(
         io.BytesIO(written("csv", HEADER, [chunk_of(ROWS)], tmp_path)), "x", delimiter=None, quoted=True
     )
@@ -66,7 +66,7 @@ def test_csv_is_read_back_by_plait_without_a_bad_row(tmp_path):
     assert records[1].values["note"] == "a\rb"
 
 
-def test_jsonl_keeps_the_types_and_the_keys_of_each_row(tmp_path):
+def test_jsonl_keeps_types_and_keys_of_each_row(tmp_path):
     rows = [
         ({"n": 1, "x": 1.5, "b": True, "none": None, "list": [1, "a", {"k": [None]}], "big": 2**70}, ("high", 0.5)),
         ({"other": "☃ \u2028"}, None),
@@ -79,7 +79,7 @@ def test_jsonl_keeps_the_types_and_the_keys_of_each_row(tmp_path):
     assert "☃" in lines[1] and lines[2] == ""
 
 
-def test_half_a_character_never_makes_a_file_that_is_not_utf8(tmp_path):
+def test_a_lone_surrogate_never_makes_an_invalid_utf8_file(tmp_path):
     rows = [({"id": "\ud800", "note": "☃"}, ("high", 0.5))]
     assert json.loads(written("jsonl", HEADER, [chunk_of(rows)], tmp_path))["id"] == "\ud800"
     assert written("csv", HEADER, [chunk_of(rows)], tmp_path).decode().splitlines()[1] == "?,☃,high,0.5"
@@ -102,7 +102,7 @@ def test_parts_of_any_size_give_the_same_bytes(kind, width, tmp_path):
     assert written(kind, header, [whole], tmp_path) == written(kind, header, pieces, tmp_path)
 
 
-def test_parquet_has_the_same_rows_and_types_whatever_the_parts(tmp_path):
+def test_parts_of_any_size_give_the_same_parquet_rows_and_types(tmp_path):
     types = {"n": "integer", "x": "number", "b": "truth", "mixed": "text", "late": "text"}
     header = Header(types, {"label": "texts", "score": "number"}, 2)
     rows = [
@@ -124,17 +124,17 @@ def test_parquet_has_the_same_rows_and_types_whatever_the_parts(tmp_path):
     ]  # fmt: skip
 
 
-def test_parquet_gathers_small_parts_into_larger_groups(tmp_path, monkeypatch):
+def test_parquet_combines_small_parts_into_larger_row_groups(tmp_path, monkeypatch):
     rows = [({"id": "x" * 10}, ("high", 0.5))]
     data = written("parquet", HEADER, [chunk_of(rows)] * 20, tmp_path)
     assert pyarrow.parquet.ParquetFile(io.BytesIO(data)).num_row_groups == 1
-    monkeypatch.setattr("plait.inference.writers.ROW_GROUP", 100)
+    monkeypatch.setattr("plait.inference.writers._ROW_GROUP", 100)
     data = written("parquet", HEADER, [chunk_of(rows)] * 20, tmp_path)
     assert 2 < pyarrow.parquet.ParquetFile(io.BytesIO(data)).num_row_groups < 20
     assert table_of(data).num_rows == 20
 
 
-def test_vectors_are_exact_and_missing_where_a_row_was_bad(tmp_path):
+def test_vectors_are_exact_and_missing_for_bad_rows(tmp_path):
     header = Header({"id": "text"}, {}, 3)
     tenth = np.float32(0.1)
     chunk = Chunk([{"id": "1"}, {"id": "2"}], [(), None], np.array([[tenth, -1e-30, 3], [np.nan] * 3], np.float32))
@@ -152,7 +152,7 @@ def test_vectors_are_exact_and_missing_where_a_row_was_bad(tmp_path):
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_no_rows_still_give_the_columns(kind, tmp_path):
+def test_an_output_without_rows_still_has_its_columns(kind, tmp_path):
     added = {"npy": {}, "leaderboard": {"label": "text"}}.get(kind, {"label": "text", "score": "number"})
     data = written(kind, Header({"id": "text"}, added, 4), [], tmp_path)
     if kind == "leaderboard":
@@ -169,7 +169,7 @@ def test_no_rows_still_give_the_columns(kind, tmp_path):
         assert [str(kind) for kind in schema.types[:3]] == ["string", "string", "double"]
 
 
-def test_the_columns_of_the_file_keep_their_names():
+def test_columns_of_the_input_keep_their_names():
     assert Header({"id": "text"}, HEADER.added).names() == ["label", "score"]
     assert Header({"score": "text"}, HEADER.added).names() == ["predicted label", "predicted score"]
     taken = Header({"label": "text", "predicted score": "text"}, HEADER.added)
@@ -178,7 +178,7 @@ def test_the_columns_of_the_file_keep_their_names():
     assert WRITERS["csv"].first(Header({"e1": "text"}, {}, 2)) == b"e1,predicted e0,predicted e1\n"
 
 
-def test_several_labels_stand_in_one_cell(tmp_path):
+def test_multilabel_predictions_share_one_cell(tmp_path):
     header = Header({}, {"label": "texts"})
     rows = [({}, (("a", "b"),)), ({}, ((),)), ({}, None)]
     assert written("csv", header, [chunk_of(rows)], tmp_path) == b'label\na|b\n""\n""\n'

@@ -1,19 +1,14 @@
-"""The losses of predictions against hand values and the plain formulas; 1e-5 is what float32 sums leave."""
+"""Losses on predictions against values by hand and the plain formulas; 1e-5 is the rounding of float32 sums."""
 
-import inspect
 from math import log
 
 import pytest
 import torch
 from torch import Tensor
 
-from plait.data.batch import VIEWS
-from plait.losses import LOSSES
-from plait.losses.prediction import binary_cross_entropy, cross_entropy, mse
-from plait.model.decode import LINKS
-
-SEEDS = range(20)
-ROUNDING = {"atol": 1e-5, "rtol": 1e-5}  # of float32 sums in another order
+from loss_cases import SEEDS
+from plait.losses.prediction import binary_cross_entropy, cross_entropy, mse, threshold_problem
+from properties import ROUNDING
 
 
 def draw(seed: int, classes: int, rows: int = 7) -> tuple[Tensor, Tensor]:
@@ -32,26 +27,6 @@ def gradient(loss, outputs_BC: Tensor, label_B: Tensor, *rest, **options) -> Ten
     return outputs_BC.grad
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_a_loss_names_its_links_and_has_keyword_only_options(name):
-    loss = LOSSES[name]
-    assert loss.links and set(loss.links) <= {"classes", "several", "yes_no", "score", "triplets", "unlabelled"}
-    assert set(loss.links.values()) <= {*LINKS, ""}
-    assert (loss.takes == "predictions") == (not loss.reads)
-    parameters = list(inspect.signature(loss.function).parameters.values())
-    if loss.takes == "predictions":
-        taken = ["outputs_BC", "label_B", "class_weights_C", "label_smoothing"]
-        assert [p.name for p in parameters[:4]] == taken
-    elif loss.takes == "tokens":
-        taken = ["classes", "width", "generator"]
-        assert [p.name for p in parameters[:3]] == taken
-    else:  # one embedding for each view
-        views = max((VIEWS[way] for way in loss.reads), key=len)
-        assert all(p.name.endswith("_BD") for p in parameters[: len(views)])
-        taken = [*views, *(["label or same"] if loss.takes in ("label", "same") else [])]
-    assert all(p.kind is p.KEYWORD_ONLY and p.default is not p.empty for p in parameters[len(taken) :])
-
-
 # cross_entropy
 
 
@@ -64,7 +39,7 @@ def test_cross_entropy_by_hand():
 
 def test_cross_entropy_with_class_weights_by_hand():
     outputs_BC, label_B = torch.tensor([[0.0, log(3)], [0.0, 0.0]]), torch.tensor([1, 0])
-    # the first row weighs 3, the second 1: (3·ln 4/3 + 1·ln 2) / 4
+    # the first row has weight 3, the second 1: (3·ln 4/3 + 1·ln 2) / 4
     value = cross_entropy(outputs_BC, label_B, torch.tensor([1.0, 3.0]), 0.0).item()
     assert value == pytest.approx((3 * log(4 / 3) + log(2)) / 4, abs=1e-5)
 
@@ -82,7 +57,7 @@ def test_cross_entropy_of_equal_logits_is_the_log_of_the_classes(smoothing):
     assert value == pytest.approx(log(5), abs=1e-5)
 
 
-def test_cross_entropy_is_minus_the_log_of_the_softmax():
+def test_cross_entropy_equals_minus_the_log_of_the_softmax():
     for seed in SEEDS:
         outputs_BC, label_B = draw(seed, 4)
         chosen_B = torch.softmax(outputs_BC.double(), dim=1)[torch.arange(7), label_B]
@@ -91,7 +66,7 @@ def test_cross_entropy_is_minus_the_log_of_the_softmax():
         )
 
 
-def test_cross_entropy_does_not_see_a_shift_of_a_row():
+def test_shifting_all_logits_of_a_row_does_not_change_cross_entropy():
     for seed in SEEDS:
         outputs_BC, label_B = draw(seed, 4)
         shift_B1 = torch.randn(7, 1, generator=torch.Generator().manual_seed(seed))
@@ -99,16 +74,16 @@ def test_cross_entropy_does_not_see_a_shift_of_a_row():
         torch.testing.assert_close(cross_entropy(outputs_BC, label_B, None, 0.1), moved, **ROUNDING)
 
 
-def test_cross_entropy_pulls_the_right_logit_up_and_the_others_down():
+def test_cross_entropy_raises_the_correct_logit_and_lowers_the_others():
     for seed in SEEDS:
         outputs_BC, label_B = draw(seed, 4)
         gradient_BC = gradient(cross_entropy, outputs_BC, label_B, None, 0.0)
-        right_BC = torch.nn.functional.one_hot(label_B, 4)
-        torch.testing.assert_close(gradient_BC, (outputs_BC.softmax(dim=1) - right_BC) / 7, **ROUNDING)
-        assert (gradient_BC[right_BC == 1] < 0).all() and (gradient_BC[right_BC == 0] > 0).all()
+        correct_BC = torch.nn.functional.one_hot(label_B, 4)
+        torch.testing.assert_close(gradient_BC, (outputs_BC.softmax(dim=1) - correct_BC) / 7, **ROUNDING)
+        assert (gradient_BC[correct_BC == 1] < 0).all() and (gradient_BC[correct_BC == 0] > 0).all()
 
 
-def test_cross_entropy_with_equal_class_weights_is_the_one_without():
+def test_equal_class_weights_do_not_change_cross_entropy():
     for seed in SEEDS:
         outputs_BC, label_B = draw(seed, 4)
         for smoothing in (0.0, 0.2):
@@ -118,9 +93,9 @@ def test_cross_entropy_with_equal_class_weights_is_the_one_without():
             )
 
 
-def test_cross_entropy_of_extreme_logits_stays_finite():
+def test_cross_entropy_of_extreme_logits_is_finite():
     outputs_BC = torch.tensor([[1e4, -1e4], [1e4, -1e4]])
-    # right: 0; wrong: the distance of the logits, 2e4; the mean is 1e4
+    # correct: 0; wrong: the distance of the logits, 2e4; the mean is 1e4
     assert cross_entropy(outputs_BC, torch.tensor([0, 1]), None, 0.0).item() == 1e4
     assert torch.isfinite(gradient(cross_entropy, outputs_BC, torch.tensor([0, 1]), None, 0.0)).all()
 
@@ -135,7 +110,7 @@ def test_binary_cross_entropy_by_hand():
 
 
 def test_binary_cross_entropy_with_class_weights_by_hand():
-    # (no, yes) weigh (1, 3): (3·ln 4/3 + 1·ln 4) / 4
+    # (no, yes) have weights (1, 3): (3·ln 4/3 + 1·ln 4) / 4
     outputs_BC, label_B = column(log(3), log(3)), torch.tensor([1, 0])
     value = binary_cross_entropy(outputs_BC, label_B, torch.tensor([1.0, 3.0]), 0.0).item()
     assert value == pytest.approx((3 * log(4 / 3) + log(4)) / 4, abs=1e-5)
@@ -155,29 +130,29 @@ def test_binary_cross_entropy_one_vs_rest_by_hand():
     assert value == pytest.approx((log(2) + 2 * log(4 / 3)) / 3, abs=1e-5)
 
 
-def test_binary_cross_entropy_one_vs_rest_weighs_rows_by_their_class():
+def test_class_weights_of_one_vs_rest_apply_to_rows():
     outputs_BC, label_B = torch.tensor([[0.0, log(3)], [0.0, log(3)]]), torch.tensor([1, 0])
-    # row 0: (ln 2 + ln 4/3) / 2, weighs 3; row 1: (ln 2 + ln 4) / 2, weighs 1
+    # row 0: (ln 2 + ln 4/3) / 2, weight 3; row 1: (ln 2 + ln 4) / 2, weight 1
     value = binary_cross_entropy(outputs_BC, label_B, torch.tensor([1.0, 3.0]), 0.0).item()
     assert value == pytest.approx((3 * (log(2) + log(4 / 3)) / 2 + (log(2) + log(4)) / 2) / 4, abs=1e-5)
 
 
-def test_binary_cross_entropy_of_several_labels_by_hand():
+def test_multilabel_binary_cross_entropy_by_hand():
     # row 0, labels 0 and 1: ln 2 (at 1/2) and ln 4/3 (yes at 3/4); row 1, no label: ln 2 and ln 4
     outputs_BC, label_BC = torch.tensor([[0.0, log(3)], [0.0, log(3)]]), torch.tensor([[1, 1], [0, 0]])
     value = binary_cross_entropy(outputs_BC, label_BC, None, 0.0).item()
     assert value == pytest.approx((log(2) + log(4 / 3) + log(2) + log(4)) / 4, abs=1e-5)
 
 
-def test_binary_cross_entropy_of_several_labels_with_one_each_is_one_vs_rest():
+def test_multilabel_with_one_label_per_row_equals_one_vs_rest():
     for seed in SEEDS:
         outputs_BC, label_B = draw(seed, 4)
-        one_each_BC = torch.nn.functional.one_hot(label_B, 4)
-        several = binary_cross_entropy(outputs_BC, one_each_BC, None, 0.1)
-        torch.testing.assert_close(several, binary_cross_entropy(outputs_BC, label_B, None, 0.1), **ROUNDING)
+        one_hot_BC = torch.nn.functional.one_hot(label_B, 4)
+        multilabel = binary_cross_entropy(outputs_BC, one_hot_BC, None, 0.1)
+        torch.testing.assert_close(multilabel, binary_cross_entropy(outputs_BC, label_B, None, 0.1), **ROUNDING)
 
 
-def test_binary_cross_entropy_of_several_labels_is_the_mean_of_its_labels():
+def test_multilabel_binary_cross_entropy_is_the_mean_over_labels():
     for seed in SEEDS:
         outputs_BC, _ = draw(seed, 4)
         label_BC = torch.randint(2, (7, 4), generator=torch.Generator().manual_seed(seed))
@@ -187,7 +162,7 @@ def test_binary_cross_entropy_of_several_labels_is_the_mean_of_its_labels():
 
 
 @pytest.mark.parametrize("threshold", [3.0, 3.3])
-def test_binary_cross_entropy_on_scores_says_yes_from_the_threshold_on(threshold):
+def test_scores_from_the_threshold_on_count_as_yes(threshold):
     # 3.3 is not a float32: a score written 3.3 must still count as ≥ 3.3
     scores_B = torch.tensor([threshold - 0.1, threshold, threshold + 0.1])
     outputs_BC = column(0.3, -1.0, 2.0)
@@ -195,22 +170,22 @@ def test_binary_cross_entropy_on_scores_says_yes_from_the_threshold_on(threshold
     assert torch.equal(by_score, binary_cross_entropy(outputs_BC, torch.tensor([0, 1, 1]), None, 0.1))
 
 
-def test_binary_cross_entropy_on_scores_weighs_by_the_side_of_the_threshold():
+def test_class_weights_on_scores_follow_the_side_of_the_threshold():
     scores_B, weights_C, outputs_BC = torch.tensor([0.0, 5.0]), torch.tensor([1.0, 3.0]), column(log(3), log(3))
-    # no costs ln 4 and weighs 1, yes costs ln 4/3 and weighs 3
+    # no costs ln 4 with weight 1, yes costs ln 4/3 with weight 3
     value = binary_cross_entropy(outputs_BC, scores_B, weights_C, 0.0, threshold=3.0).item()
     assert value == pytest.approx((log(4) + 3 * log(4 / 3)) / 4, abs=1e-5)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_binary_cross_entropy_of_undecided_logits_is_the_log_of_two(smoothing):
+def test_binary_cross_entropy_of_logits_at_zero_is_the_log_of_two(smoothing):
     one = binary_cross_entropy(column(0.0, 0.0), torch.tensor([0, 1]), None, smoothing).item()
     three = binary_cross_entropy(torch.zeros(3, 3), torch.arange(3), None, smoothing).item()
     assert [one, three] == pytest.approx([log(2)] * 2, abs=1e-5)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_binary_cross_entropy_of_one_logit_is_cross_entropy_beside_a_zero(smoothing):
+def test_binary_cross_entropy_of_one_logit_equals_cross_entropy_of_zero_and_that_logit(smoothing):
     for seed in SEEDS:
         outputs_BC, label_B = draw(seed, 1)
         two_BC = torch.cat([torch.zeros_like(outputs_BC), outputs_BC], dim=1)
@@ -218,14 +193,14 @@ def test_binary_cross_entropy_of_one_logit_is_cross_entropy_beside_a_zero(smooth
         torch.testing.assert_close(binary, cross_entropy(two_BC, label_B, None, smoothing), **ROUNDING)
 
 
-def test_binary_cross_entropy_is_the_same_with_sign_and_label_turned():
+def test_flipping_sign_and_label_does_not_change_binary_cross_entropy():
     for seed in SEEDS:
         outputs_BC, label_B = draw(seed, 1)
-        turned = binary_cross_entropy(-outputs_BC, 1 - label_B, None, 0.1)
-        torch.testing.assert_close(binary_cross_entropy(outputs_BC, label_B, None, 0.1), turned, **ROUNDING)
+        flipped = binary_cross_entropy(-outputs_BC, 1 - label_B, None, 0.1)
+        torch.testing.assert_close(binary_cross_entropy(outputs_BC, label_B, None, 0.1), flipped, **ROUNDING)
 
 
-def test_binary_cross_entropy_one_vs_rest_is_the_mean_of_its_classes():
+def test_one_vs_rest_is_the_mean_over_classes():
     for seed in SEEDS:
         outputs_BC, label_B = draw(seed, 4)
         alone = [binary_cross_entropy(outputs_BC[:, [c]], (label_B == c).long(), None, 0.1) for c in range(4)]
@@ -233,7 +208,7 @@ def test_binary_cross_entropy_one_vs_rest_is_the_mean_of_its_classes():
         torch.testing.assert_close(together, torch.stack(alone).mean(), **ROUNDING)
 
 
-def test_binary_cross_entropy_pulls_yes_up_and_no_down():
+def test_binary_cross_entropy_raises_yes_and_lowers_no():
     for seed in SEEDS:
         outputs_BC, label_B = draw(seed, 1)
         gradient_B = gradient(binary_cross_entropy, outputs_BC, label_B, None, 0.0).squeeze(-1)
@@ -242,7 +217,7 @@ def test_binary_cross_entropy_pulls_yes_up_and_no_down():
 
 
 @pytest.mark.parametrize("classes", [1, 4])
-def test_binary_cross_entropy_with_equal_class_weights_is_the_one_without(classes):
+def test_equal_class_weights_do_not_change_binary_cross_entropy(classes):
     for seed in SEEDS:
         outputs_BC, label_B = draw(seed, classes)
         plain = binary_cross_entropy(outputs_BC, label_B, None, 0.2)
@@ -250,9 +225,9 @@ def test_binary_cross_entropy_with_equal_class_weights_is_the_one_without(classe
         torch.testing.assert_close(binary_cross_entropy(outputs_BC, label_B, weights_C, 0.2), plain, **ROUNDING)
 
 
-def test_binary_cross_entropy_of_extreme_logits_stays_finite():
+def test_binary_cross_entropy_of_extreme_logits_is_finite():
     outputs_BC, label_B = column(1e4, -1e4, 1e4, -1e4), torch.tensor([1, 0, 0, 1])
-    # right: 0, wrong: the logit itself; the mean of 0, 0, 1e4, 1e4
+    # correct: 0, wrong: the logit itself; the mean of 0, 0, 1e4, 1e4
     assert binary_cross_entropy(outputs_BC, label_B, None, 0.0).item() == 5e3
     assert torch.isfinite(gradient(binary_cross_entropy, outputs_BC, label_B, None, 0.0)).all()
 
@@ -270,7 +245,7 @@ def test_mse_of_the_labels_themselves_is_zero():
     assert mse(scores_B.unsqueeze(-1), scores_B, None, 0.0).item() == 0.0
 
 
-def test_mse_grows_with_the_square_and_pulls_towards_the_label():
+def test_mse_grows_with_the_square_of_the_error_and_pulls_towards_the_label():
     for seed in SEEDS:
         error_BC, _ = draw(seed, 1)
         label_B = torch.linspace(0, 5, 7)
@@ -282,6 +257,34 @@ def test_mse_grows_with_the_square_and_pulls_towards_the_label():
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (1, 1)])
-def test_mse_refuses_anything_but_one_output_a_row(shape):
+def test_mse_refuses_anything_but_one_output_per_row(shape):
     with pytest.raises(ValueError, match=rf"got \({', '.join(map(str, shape))},?\) for 3 labels"):
         mse(torch.zeros(shape), torch.zeros(3), None, 0.0)
+
+
+# The threshold of binary_cross_entropy
+
+NEEDS = "scores need a threshold, the score from which an example counts as yes"
+
+
+@pytest.mark.parametrize(
+    ("kind", "threshold", "problem"),
+    [
+        ("yes_no", None, None),
+        ("classes", None, None),
+        ("multilabel", None, None),
+        ("score", 3.0, None),
+        ("score", 5.0, None),  # only the top counts as yes
+        ("score", None, NEEDS),
+        ("yes_no", 0.5, "yes_no labels take no threshold, the score from which an example counts as yes"),
+        ("score", 0.0, "with a threshold of 0 all scores from 0 to 5 fall on one side"),
+        ("score", 5.5, "with a threshold of 5.5 all scores from 0 to 5 fall on one side"),
+    ],
+)
+def test_threshold_must_suit_the_labels(kind, threshold, problem):
+    assert threshold_problem(kind, {"threshold": threshold}, (0.0, 5.0) if kind == "score" else None) == problem
+
+
+def test_threshold_without_a_known_range_is_accepted():
+    assert threshold_problem("score", {"threshold": 9.0}, None) is None
+    assert threshold_problem("score", {}, None) == NEEDS

@@ -1,4 +1,4 @@
-"""Every method has a recipe here, every recipe learns, and docs/methods.md tells of each."""
+"""Every method has a recipe here, every recipe reduces its loss, and docs/methods.md describes each."""
 
 import importlib.util
 import json
@@ -13,15 +13,15 @@ import pytest
 
 from plait.recipe.read import read_recipe
 from plait.recipe.tree import load_tree
-from plait.training.settle import settle
-from plait.training.tables import TABLES
+from plait.resolve.run import resolve_tasks
+from plait.resolve.variants import VARIANTS
 from tiny import make_checkpoint
 
 REPO = Path(__file__).parent.parent.parent
 HERE = REPO / "tests/methods"
 PAGE = REPO / "docs/methods.md"
 STARTER = REPO / "src/plait/data/starter"
-LIMIT = 256  # tokens of the encoder that the page's recipes name
+LIMIT, WIDTH = 256, 384  # of the encoder that the recipes of the page name
 BLOCK = re.compile(r"^```yaml\n# ([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 IDS = [
@@ -33,14 +33,14 @@ IDS = [
     *(f"A{number}" for number in range(1, 10)),
 ]
 NO_RECIPE = {
-    "A2": "every run keeps its best model and scores train and dev in every epoch",
-    "A3": "metrics are no training; every run has them",
+    "A2": "every run saves its best model and scores train and dev in every epoch",
+    "A3": "metrics are not part of training; every run has them",
     "A5": "k-fold and seeds are several runs, not a recipe",
     "A6": "a grid search is several runs, not a recipe",
 }
 
 
-def table_script() -> ModuleType:
+def load_table_script() -> ModuleType:
     place = importlib.util.spec_from_file_location("methods_table", REPO / "scripts/methods_table.py")
     assert place is not None and place.loader is not None
     script = importlib.util.module_from_spec(place)
@@ -49,12 +49,12 @@ def table_script() -> ModuleType:
     return script
 
 
-SCRIPT = table_script()
+SCRIPT = load_table_script()
 RECIPES = SCRIPT.recipe_names()
 
 
 def reduced(name: str, encoder: Path) -> list[str]:
-    """Changes that leave of a recipe what a second or two can train: few rows, which come again and again."""
+    """Overrides that make a recipe small enough to train in a second or two: few rows, many epochs."""
     values = load_tree(HERE / f"{name}.yaml").values
     changes = [f"encoder={encoder}", "checkpoint_every=1000", "lr=1e-3"]
     if "stages" in values:
@@ -68,25 +68,25 @@ def reduced(name: str, encoder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_the_loss_of_a_recipe_goes_down(name, small_minilm, tmp_path):
+def test_a_recipe_reduces_its_loss(name, small_minilm, tmp_path):
     changes = reduced(name, small_minilm)
     if name == SCRIPT.RANDOM_ROBERTA:
         changes += [f"encoder={make_checkpoint(tmp_path / 'roberta', 'roberta')}", "lr=3e-3"]
     found = SCRIPT.measure(name, tmp_path, changes)
-    assert found.last < found.first - 0.05 * abs(found.first), found  # by more than luck of the rows
+    assert found.last < found.first - 0.05 * abs(found.first), found  # by more than sampling variance
     assert bool(found.note) == (name in SCRIPT.AFTER)
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_as_it_stands_can_be_trained(name):
-    for stage in read_recipe(HERE / f"{name}.yaml", TABLES).stage_recipes():
-        assert list(settle(stage, LIMIT).tasks) == list(stage.tasks)
+def test_an_unchanged_recipe_can_be_resolved(name):
+    for stage in read_recipe(HERE / f"{name}.yaml", VARIANTS).stage_recipes():
+        assert list(resolve_tasks(stage, LIMIT, WIDTH).tasks) == list(stage.tasks)
 
 
 def page_blocks() -> dict[str, str]:
-    """The recipes of the page, by the name in their first line."""
+    """The recipes on the page, by the name in their first line."""
     found = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    assert len(found) == len(dict(found)), "two blocks have one name"
+    assert len(found) == len(dict(found)), "two blocks have the same name"
     return dict(found)
 
 
@@ -98,10 +98,10 @@ def test_every_method_has_a_recipe_or_a_reason():
     assert {wanted[found] for found in wanted.keys() - with_recipe} == NO_RECIPE.keys()
 
 
-def test_every_method_and_every_recipe_is_told_of():
+def test_the_page_describes_every_method_and_every_recipe():
     page = PAGE.read_text(encoding="utf-8")
-    told = {word for title in re.findall(r"^### (.*)$", page, re.MULTILINE) for word in re.findall(r"\w+", title)}
-    assert [name for name in IDS if name not in told] == []
+    described = {word for title in re.findall(r"^### (.*)$", page, re.MULTILINE) for word in re.findall(r"\w+", title)}
+    assert [name for name in IDS if name not in described] == []
     assert sorted(page_blocks()) == sorted(["recipe.yaml", *RECIPES])
 
 
@@ -110,23 +110,25 @@ def test_every_variant_that_a_recipe_may_name_has_a_recipe():
     words = set(re.findall(r"[\w]+", texts)) | {
         "nearer",
         "together",
-    }  # what triplets and several tasks get by themselves
-    for variants in (TABLES.heads, TABLES.losses, TABLES.schedules, TABLES.lr_schedules, TABLES.combiners):
+    }  # the defaults of triplets and of several tasks
+    for variants in (VARIANTS.heads, VARIANTS.losses, VARIANTS.schedules, VARIANTS.lr_schedules, VARIANTS.combiners):
         assert [name for name in variants if name not in words] == []
-    for variants in (TABLES.optimizers, TABLES.shared_layers, TABLES.poolings, TABLES.makes):
+    for variants in (VARIANTS.optimizers, VARIANTS.shared_layers, VARIANTS.poolings, VARIANTS.derivations):
         assert [name for name in variants if name not in words] == []
 
 
 @pytest.mark.parametrize("name", list(page_blocks()))
-def test_the_recipes_of_the_page_can_be_trained(name, tmp_path):
+def test_the_recipes_on_the_page_can_be_resolved(name, tmp_path):
     found = page_blocks()
     for path in (*STARTER.glob("*.csv"), HERE / "nli.csv"):
         shutil.copy(path, tmp_path)
     (tmp_path / "recipe.yaml").write_text(found["recipe.yaml"], encoding="utf-8")
-    alone = name == "recipe.yaml" or "\nstages:" in found[name]
-    (tmp_path / "tried.yaml").write_text(("" if alone else "extends: recipe.yaml\n") + found[name], encoding="utf-8")
-    recipe = read_recipe(tmp_path / "tried.yaml", TABLES)
-    assert list(settle(recipe, LIMIT).tasks) == list(recipe.tasks)
+    complete = name == "recipe.yaml" or "\nstages:" in found[name]
+    (tmp_path / "extended.yaml").write_text(
+        ("" if complete else "extends: recipe.yaml\n") + found[name], encoding="utf-8"
+    )
+    recipe = read_recipe(tmp_path / "extended.yaml", VARIANTS)
+    assert list(resolve_tasks(recipe, LIMIT, WIDTH).tasks) == list(recipe.tasks)
 
 
 def table_rows() -> dict[str, list[str]]:
@@ -138,12 +140,18 @@ def table_rows() -> dict[str, list[str]]:
     return {row[2].strip(" `"): [cell.strip() for cell in row] for row in rows[1:]}
 
 
-def test_the_table_of_scores_names_only_recipes_that_are_there():
+def test_the_table_of_scores_names_only_existing_recipes():
     assert set(table_rows()) <= set(RECIPES)
 
 
+def test_the_table_is_described_as_the_script_would_write_it():
+    assert SCRIPT.HEAD in PAGE.read_text(encoding="utf-8")
+    for name, cells in table_rows().items():
+        assert cells[1].startswith(SCRIPT.escape(SCRIPT.about_of(name).rstrip("."))), name
+
+
 @pytest.mark.parametrize("last", [0.5, 1.5])
-def test_a_loss_that_does_not_go_down_stops_the_table(last, monkeypatch, tmp_path):
+def test_a_recipe_that_does_not_reduce_its_loss_stops_the_table(last, monkeypatch, tmp_path):
     page = tmp_path / "methods.md"
     page.write_text(f"before\n{SCRIPT.BEGIN}\nold\n{SCRIPT.END}\nafter\n", encoding="utf-8")
     name = "h09-cosine"
@@ -153,7 +161,9 @@ def test_a_loss_that_does_not_go_down_stops_the_table(last, monkeypatch, tmp_pat
     monkeypatch.setattr(SCRIPT, "PAGE", page)
     monkeypatch.setattr(sys, "argv", ["methods_table.py", "--table"])
     if last > 1:
-        with pytest.raises(SystemExit, match="does not go down, and the table was not written: h09-cosine"):
+        with pytest.raises(
+            SystemExit, match="the table was not written, because the loss does not decrease: h09-cosine"
+        ):
             SCRIPT.main()
         assert "old" in page.read_text(encoding="utf-8")
     else:
@@ -166,8 +176,8 @@ def test_a_loss_that_does_not_go_down_stops_the_table(last, monkeypatch, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["e01-bert", "h09-cosine"])
-def test_a_recipe_gives_the_scores_of_the_table_again(name, minilm, tmp_path):
-    """To the last digit on one kind of processor; another rounds differently, which may turn a few of 80 answers."""
+def test_a_recipe_reproduces_the_scores_of_the_table(name, minilm, tmp_path):
+    """To the last digit on the same processor; another rounds differently, which may change a few of 80 predictions."""
     found = SCRIPT.measure(name, tmp_path)
     cells = table_rows()[name]
     scores = [float(value) for value in re.findall(r"[0-9]\.[0-9]{3}", cells[4])]

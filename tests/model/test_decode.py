@@ -1,4 +1,4 @@
-"""Outputs of a head → predictions; 1e-12 is what float64 leaves."""
+"""Outputs of a head → predictions; 1e-12 is the rounding error of float64."""
 
 from math import log
 
@@ -26,10 +26,10 @@ def spec(link: str, *, low: float = 0.0, high: float = 5.0, threshold: float = 0
     return TaskSpec(
         name="task",
         text=("one",),
-        label="label",
+        label=("label",),
         quoting=None,
         labels=labels,
-        head="linear",
+        head="linear.v1",
         head_options={},
         link=link,
         metric="accuracy",
@@ -59,66 +59,66 @@ def test_every_link_of_a_loss_can_be_decoded():
 
 
 def test_softmax_by_hand():
-    decoded = decode(np.array([[0.0, log(2), 0.0], [log(6), log(3), 0.0]]), spec("softmax"))
-    assert decoded.values.tolist() == [1, 0]
-    assert decoded.probabilities == close([[1 / 4, 2 / 4, 1 / 4], [6 / 10, 3 / 10, 1 / 10]])
+    predictions = decode(np.array([[0.0, log(2), 0.0], [log(6), log(3), 0.0]]), spec("softmax"))
+    assert predictions.values.tolist() == [1, 0]
+    assert predictions.probabilities == close([[1 / 4, 2 / 4, 1 / 4], [6 / 10, 3 / 10, 1 / 10]])
 
 
 def test_softmax_of_equal_outputs_is_uniform():
     assert decode(np.full((2, 3), 7.5), spec("softmax")).probabilities == close([[1 / 3] * 3] * 2)
 
 
-def test_softmax_is_that_of_scipy_sums_to_one_and_does_not_see_a_shift():
+def test_softmax_equals_scipy_sums_to_one_and_ignores_a_shift():
     for seed in SEEDS:
         outputs_nC = draw(seed, 3)
-        decoded = decode(outputs_nC, spec("softmax"))
-        assert decoded.probabilities == close(scipy_softmax(outputs_nC.astype(np.float64), axis=1))
-        assert decoded.probabilities.sum(axis=1) == close([1.0] * 50)
-        assert np.array_equal(decoded.probabilities.argmax(axis=1), decoded.values)
+        predictions = decode(outputs_nC, spec("softmax"))
+        assert predictions.probabilities == close(scipy_softmax(outputs_nC.astype(np.float64), axis=1))
+        assert predictions.probabilities.sum(axis=1) == close([1.0] * 50)
+        assert np.array_equal(predictions.probabilities.argmax(axis=1), predictions.values)
         assert decode(outputs_nC.astype(np.float64) + 100, spec("softmax")).probabilities == close(
-            decoded.probabilities
+            predictions.probabilities
         )
 
 
 def test_softmax_of_extreme_outputs_is_certain():
-    decoded = decode(np.array([[1e30, -1e30, 0.0], [-1e4, 0.0, 1e4]]), spec("softmax"))
-    assert decoded.values.tolist() == [0, 2]
-    assert decoded.probabilities.tolist() == [[1, 0, 0], [0, 0, 1]]
+    predictions = decode(np.array([[1e30, -1e30, 0.0], [-1e4, 0.0, 1e4]]), spec("softmax"))
+    assert predictions.values.tolist() == [0, 2]
+    assert predictions.probabilities.tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
 # one_vs_rest
 
 
 def test_one_vs_rest_by_hand():
-    decoded = decode(np.array([[log(3), 0.0, -log(3)]]), spec("one_vs_rest"))
-    assert decoded.values.tolist() == [0]
-    assert decoded.probabilities == close([[3 / 4, 1 / 2, 1 / 4]])
+    predictions = decode(np.array([[log(3), 0.0, -log(3)]]), spec("one_vs_rest"))
+    assert predictions.values.tolist() == [0]
+    assert predictions.probabilities == close([[3 / 4, 1 / 2, 1 / 4]])
 
 
-def test_one_vs_rest_gives_each_class_a_probability_of_its_own():
+def test_one_vs_rest_gives_each_class_an_independent_probability():
     for seed in SEEDS:
         outputs_nC = draw(seed, 3)
-        decoded = decode(outputs_nC, spec("one_vs_rest"))
-        assert decoded.probabilities == close(expit(outputs_nC.astype(np.float64)))
+        predictions = decode(outputs_nC, spec("one_vs_rest"))
+        assert predictions.probabilities == close(expit(outputs_nC.astype(np.float64)))
         changed_nC = outputs_nC.copy()
         changed_nC[:, 0] += 3
         changed = decode(changed_nC, spec("one_vs_rest"))
-        assert np.array_equal(changed.probabilities[:, 1:], decoded.probabilities[:, 1:])
-        assert np.array_equal(decoded.values, outputs_nC.argmax(axis=1))
+        assert np.array_equal(changed.probabilities[:, 1:], predictions.probabilities[:, 1:])
+        assert np.array_equal(predictions.values, outputs_nC.argmax(axis=1))
 
 
-def test_one_vs_rest_tells_certain_classes_apart():
-    decoded = decode(np.array([[50.0, 60.0, 55.0]]), spec("one_vs_rest"))  # all three probabilities round to 1
-    assert decoded.values.tolist() == [1]
+def test_one_vs_rest_distinguishes_classes_that_are_all_certain():
+    predictions = decode(np.array([[50.0, 60.0, 55.0]]), spec("one_vs_rest"))  # all three probabilities round to 1
+    assert predictions.values.tolist() == [1]
 
 
-# sigmoid: yes or no
+# sigmoid: yes/no
 
 
-def test_yes_or_no_by_hand():
-    decoded = decode(column(log(3), -log(3), 0.0), spec("sigmoid"))
-    assert decoded.values.tolist() == [1, 0, 1]  # one half is yes
-    assert decoded.probabilities == close([[1 / 4, 3 / 4], [3 / 4, 1 / 4], [1 / 2, 1 / 2]])
+def test_yes_no_by_hand():
+    predictions = decode(column(log(3), -log(3), 0.0), spec("sigmoid"))
+    assert predictions.values.tolist() == [1, 0, 1]  # one half is yes
+    assert predictions.probabilities == close([[1 / 4, 3 / 4], [3 / 4, 1 / 4], [1 / 2, 1 / 2]])
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ def test_extreme_outputs_stay_probabilities(link):
 
 
 def test_identity_by_hand_and_clipped_to_the_range():
-    decoded = decode(column(-0.5, 0.0, 2.25, 5.0, 7.0), spec("identity"))
-    assert decoded.values.tolist() == [0.0, 0.0, 2.25, 5.0, 5.0]
-    assert decoded.probabilities is None
+    predictions = decode(column(-0.5, 0.0, 2.25, 5.0, 7.0), spec("identity"))
+    assert predictions.values.tolist() == [0.0, 0.0, 2.25, 5.0, 5.0]
+    assert predictions.probabilities is None
     assert decode(column(-9.0, 0.0, 9.0), spec("identity", low=-1, high=1)).values.tolist() == [-1.0, 0.0, 1.0]
 
 
@@ -166,9 +166,9 @@ def test_identity_changes_nothing_inside_the_range():
 def test_scaled_sigmoid_by_hand():
     # 1/2, 3/4 and 1/4 of the way from low to high
     outputs_nC = column(0.0, log(3), -log(3))
-    decoded = decode(outputs_nC, spec("scaled_sigmoid"))
-    assert decoded.values == close([2.5, 3.75, 1.25])
-    assert decoded.probabilities is None
+    predictions = decode(outputs_nC, spec("scaled_sigmoid"))
+    assert predictions.values == close([2.5, 3.75, 1.25])
+    assert predictions.probabilities is None
     assert decode(outputs_nC, spec("scaled_sigmoid", low=1, high=5)).values == close([3, 4, 2])
 
 

@@ -1,4 +1,4 @@
-"""What plait writes is read by transformers and sentence-transformers, and the other way round, with equal embeddings.
+"""transformers and sentence-transformers load what plait saves, and vice versa, with equal embeddings.
 
 S texts, T padded length, D width.
 """
@@ -18,16 +18,17 @@ from transformers import AutoModel, AutoTokenizer
 
 import plait
 from plait.errors import EncoderError
-from plait.model.load import load_model
-from plait.model.save import About, save_model
+from plait.model.directory.load import load_model
+from plait.model.directory.record import Provenance
+from plait.model.directory.save import save_model
 from tiny import sentences
 
-TEXTS = sentences(200, seed=20, longest=60)  # the longest are cut: the tiny encoder takes 40 tokens
+TEXTS = sentences(200, seed=20, longest=60)  # the longest are truncated: the tiny encoder takes 40 tokens
 POOLINGS = ["mean", "cls", "max", "pooler"]
 
 
 def transformers_embeddings(folder: Path, texts: list[str], pooling: str, limit: int) -> np.ndarray:
-    """Pooled by hand from what AutoModel gives for padded texts."""
+    """The states that AutoModel gives for padded texts, pooled by hand."""
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
     padded = tokenizer(texts, truncation=True, max_length=limit, padding=True, return_tensors="pt")
     with torch.inference_mode():
@@ -61,7 +62,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("normalise", [True, False])
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_the_best_model_of_a_run_embeds_alike_everywhere(tiny_recipe, tmp_path, pooling, normalise):
+def test_best_model_of_a_run_has_equal_embeddings_in_every_library(tiny_recipe, tmp_path, pooling, normalise):
     recipe = tiny_recipe(pooling=pooling, normalise=normalise, epochs=1)
     best = plait.train(recipe, tmp_path / "run", baselines=False).model
     ours = plait.load(best, device="cpu").embed(TEXTS)
@@ -71,7 +72,7 @@ def test_the_best_model_of_a_run_embeds_alike_everywhere(tiny_recipe, tmp_path, 
     assert_equal_embeddings(ours, unit(theirs) if normalise else theirs)
 
 
-def test_a_run_changes_the_encoder_that_it_writes(tiny_recipe, tiny_bert, tmp_path):
+def test_run_changes_the_encoder_that_it_saves(tiny_recipe, tiny_bert, tmp_path):
     best = plait.train(tiny_recipe(), tmp_path / "run", baselines=False).model
     before, after = load_file(tiny_bert / "model.safetensors"), load_file(best / "model.safetensors")
     assert not torch.equal(
@@ -80,38 +81,38 @@ def test_a_run_changes_the_encoder_that_it_writes(tiny_recipe, tiny_bert, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_a_model_saved_without_training_keeps_every_bit(kind, request, tmp_path):
+def test_model_saved_without_training_keeps_every_bit(kind, request, tmp_path):
     folder = request.getfixturevalue(f"tiny_{kind}")
-    save_model(load_model(folder, device="cpu"), tmp_path / "saved", About())
+    save_model(load_model(folder, device="cpu").model, tmp_path / "saved", Provenance())
     before, after = load_file(folder / "model.safetensors"), load_file(tmp_path / "saved" / "model.safetensors")
-    assert after.keys() == before.keys()  # the pooler too, though mean pooling needs none
+    assert after.keys() == before.keys()  # even the pooler, which mean pooling does not need
     assert all(torch.equal(after[name], before[name]) for name in after)
     ours = plait.load(folder, device="cpu").embed(TEXTS)
     assert np.array_equal(plait.load(tmp_path / "saved", device="cpu").embed(TEXTS), ours)
     assert_equal_embeddings(ours, sentence_transformer(tmp_path / "saved").encode(TEXTS))
 
 
-def test_minilm_saved_by_plait_is_minilm_to_sentence_transformers(minilm, tmp_path):
-    save_model(load_model("minilm", device="cpu"), tmp_path / "saved", About())
+def test_minilm_saved_by_plait_gives_the_same_bits_in_sentence_transformers(minilm, tmp_path):
+    save_model(load_model("minilm", device="cpu").model, tmp_path / "saved", Provenance())
     original, saved = sentence_transformer(minilm), sentence_transformer(tmp_path / "saved")
     assert saved.max_seq_length == original.max_seq_length == 256
     texts = [*sentences(198, seed=21), *sentences(2, seed=22, longest=900)]
-    assert max(len(text.split()) for text in texts) > 256  # so that something is cut
+    assert max(len(text.split()) for text in texts) > 256  # so that some are truncated
     expected = original.encode(texts, batch_size=8)
     assert np.array_equal(saved.encode(texts, batch_size=8), expected)
     assert_equal_embeddings(plait.load(tmp_path / "saved", device="cpu").embed(texts), expected)
 
 
-def test_a_plain_hugging_face_directory_has_mean_pooling_and_is_not_normalised(tiny_bert, tiny_roberta):
+def test_plain_hugging_face_directory_gets_mean_pooling_without_normalisation(tiny_bert, tiny_roberta):
     for folder in (tiny_bert, tiny_roberta):
         ours = plait.load(folder, device="cpu").embed(TEXTS)
         assert_equal_embeddings(ours, transformers_embeddings(folder, TEXTS, "mean", 40))
-        assert_equal_embeddings(ours, sentence_transformer(folder).encode(TEXTS))  # which takes the same
+        assert_equal_embeddings(ours, sentence_transformer(folder).encode(TEXTS))  # which has the same defaults
 
 
 @pytest.mark.parametrize("normalise", [True, False])
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
-def test_a_sentence_transformers_directory_keeps_its_pooling_limit_and_normalisation(
+def test_sentence_transformers_directory_keeps_its_pooling_limit_and_normalisation(
     tiny_bert, tmp_path, pooling, normalise
 ):
     modules = [Transformer(str(tiny_bert)), Pooling(16, pooling), *([Normalize()] if normalise else [])]
@@ -120,7 +121,7 @@ def test_a_sentence_transformers_directory_keeps_its_pooling_limit_and_normalisa
     theirs.save(str(tmp_path / "theirs"))
     ours = plait.load(tmp_path / "theirs", device="cpu")
     assert_equal_embeddings(ours.embed(TEXTS), theirs.encode(TEXTS))
-    save_model(load_model(tmp_path / "theirs", device="cpu"), tmp_path / "ours", About())  # and on the way out
+    save_model(load_model(tmp_path / "theirs", device="cpu").model, tmp_path / "ours", Provenance())
     assert_equal_embeddings(ours.embed(TEXTS), sentence_transformer(tmp_path / "ours").encode(TEXTS))
 
 
@@ -129,7 +130,7 @@ def save_sentence_transformer(place: Path, *modules: torch.nn.Module, **options:
     return place
 
 
-def test_lowercasing_by_sentence_transformers_is_respected(tiny_roberta, tmp_path):
+def test_lower_casing_of_sentence_transformers_is_applied(tiny_roberta, tmp_path):
     folder = save_sentence_transformer(tmp_path / "theirs", Transformer(str(tiny_roberta)), Pooling(16, "mean"))
     path = folder / "sentence_bert_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "do_lower_case": True}))
@@ -138,45 +139,45 @@ def test_lowercasing_by_sentence_transformers_is_respected(tiny_roberta, tmp_pat
 
 
 @pytest.mark.parametrize("pooling", ["weightedmean", ("mean", "max")])
-def test_poolings_that_plait_does_not_have_are_named(tiny_bert, tmp_path, pooling):
+def test_unsupported_pooling_is_reported(tiny_bert, tmp_path, pooling):
     folder = save_sentence_transformer(tmp_path / "theirs", Transformer(str(tiny_bert)), Pooling(16, pooling))
     names = pooling if isinstance(pooling, str) else ", ".join(pooling)
     with pytest.raises(EncoderError, match=f"pooling {names} is not supported; supported: cls, mean, max"):
         plait.load(folder, device="cpu")
 
 
-def test_modules_that_plait_does_not_have_are_named(tiny_bert, tmp_path):
+def test_unsupported_module_is_reported(tiny_bert, tmp_path):
     modules = Transformer(str(tiny_bert)), Pooling(16, "mean"), Dense(16, 8)
     with pytest.raises(EncoderError, match=r"modules\.json: Dense is not supported"):
         plait.load(save_sentence_transformer(tmp_path / "theirs", *modules), device="cpu")
 
 
-def test_a_prompt_before_every_text_is_refused_rather_than_dropped(tiny_bert, tmp_path):
+def test_default_prompt_is_refused(tiny_bert, tmp_path):
     modules = Transformer(str(tiny_bert)), Pooling(16, "mean")
     prompts = {"prompts": {"query": "the good "}, "default_prompt_name": "query"}
     with pytest.raises(EncoderError, match="prompt"):
         plait.load(save_sentence_transformer(tmp_path / "theirs", *modules, **prompts), device="cpu")
 
 
-def test_a_half_precision_checkpoint_is_written_as_float32(tiny_bert, tmp_path):
+def test_half_precision_checkpoint_is_saved_as_float32(tiny_bert, tmp_path):
     shutil.copytree(tiny_bert, tmp_path / "half")
     halves = {name: tensor.half() for name, tensor in load_file(tiny_bert / "model.safetensors").items()}
     save_file(halves, tmp_path / "half" / "model.safetensors", metadata={"format": "pt"})
     raw = json.loads((tiny_bert / "config.json").read_text())
-    del raw["dtype"]  # as older transformers wrote it
+    del raw["dtype"]  # older transformers wrote torch_dtype
     (tmp_path / "half" / "config.json").write_text(json.dumps({**raw, "torch_dtype": "float16"}))
-    save_model(load_model(tmp_path / "half", device="cpu"), tmp_path / "saved", About())
+    save_model(load_model(tmp_path / "half", device="cpu").model, tmp_path / "saved", Provenance())
     assert AutoModel.from_pretrained(tmp_path / "saved").dtype == torch.float32
     ours = plait.load(tmp_path / "half", device="cpu").embed(TEXTS)
     assert_equal_embeddings(ours, sentence_transformer(tmp_path / "saved").encode(TEXTS))
 
 
-def test_a_checkpoint_with_only_a_vocab_is_written_with_a_tokenizer_that_others_read(tiny_bert, tmp_path):
+def test_checkpoint_with_only_a_vocab_is_saved_with_a_tokenizer_that_others_load(tiny_bert, tmp_path):
     folder = tmp_path / "vocab"
     shutil.copytree(tiny_bert, folder, ignore=shutil.ignore_patterns("tokenizer*.json"))
     ids = json.loads((tiny_bert / "tokenizer.json").read_text())["model"]["vocab"]
     (folder / "vocab.txt").write_text("\n".join(sorted(ids, key=ids.__getitem__)) + "\n")
-    save_model(load_model(folder, device="cpu"), tmp_path / "saved", About())
+    save_model(load_model(folder, device="cpu").model, tmp_path / "saved", Provenance())
     texts = [text.upper() for text in TEXTS]
     ours = plait.load(tmp_path / "saved", device="cpu").embed(texts)
     assert_equal_embeddings(ours, sentence_transformer(tmp_path / "saved").encode(texts))

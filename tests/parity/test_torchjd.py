@@ -1,4 +1,4 @@
-"""Weights from the Gram matrix, compared with torchjd's; and torchjd's own methods in a recipe."""
+"""plait's surgery against torchjd's PCGrad, and torchjd's methods in a recipe."""
 
 import itertools
 import sys
@@ -10,19 +10,21 @@ import torch
 import plait
 from plait.errors import RecipeError
 from plait.gradients.combine import ByGram, find_combiner, surgery
-from plait.training.loop import as_recipe
+from plait.training.train import as_recipe
+from properties import assert_no_task_is_harmed
 
 pytestmark = pytest.mark.skipif(find_spec("torchjd") is None, reason="torchjd is not installed")
 
 SCALES = [1e-6, 1e-3, 1.0, 1e5, 1e15]
 USABLE = ["AlignedMTL", "DualProj", "IMTLG", "MGDA", "PCGrad", "UPGrad"]
 SOLVER = {"DualProj", "UPGrad"}  # need quadprog
+NON_CONFLICTING = {"DualProj", "MGDA", "UPGrad"}  # for any number of tasks
 NO_SOLVER = find_spec("quadprog") is None or find_spec("qpsolvers") is None
 
 
 @pytest.fixture(autouse=True)
-def forget() -> None:
-    """Methods that were found are remembered."""
+def empty_cache() -> None:
+    """find_combiner caches the methods that it finds."""
     find_combiner.cache_clear()
 
 
@@ -33,7 +35,7 @@ def gram(tasks: int, seed: int, scale: float = 1.0) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 3, 4, 5])
-def test_surgery_has_the_weights_of_pcgrad_divided_by_the_tasks(tasks):
+def test_weights_of_surgery_are_those_of_pcgrad_divided_by_the_number_of_tasks(tasks):
     from torchjd.aggregation import PCGradWeighting
 
     conflicts = 0
@@ -43,14 +45,14 @@ def test_surgery_has_the_weights_of_pcgrad_divided_by_the_tasks(tasks):
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             expected_K = PCGradWeighting()(gram_KK) / tasks
-            torch.manual_seed(seed)  # it draws one permutation of all tasks for each of them
+            torch.manual_seed(seed)  # it draws one permutation of all tasks per task
             orders = [torch.randperm(tasks).tolist() for _ in range(tasks)]
         torch.testing.assert_close(surgery(gram_KK, orders=orders), expected_K, atol=1e-12, rtol=1e-12)
     assert conflicts or tasks == 1
 
 
 @pytest.mark.parametrize("tasks", [2, 3])
-def test_a_zero_row_is_weighed_as_in_pcgrad(tasks):
+def test_weights_with_a_zero_gradient_are_those_of_pcgrad(tasks):
     from torchjd.aggregation import PCGradWeighting
 
     for seed in range(20):
@@ -65,7 +67,7 @@ def test_a_zero_row_is_weighed_as_in_pcgrad(tasks):
 
 
 @pytest.mark.parametrize("name", USABLE)
-def test_a_method_of_torchjd_gives_its_own_weights_from_the_seed_alone(name):
+def test_weights_of_torchjd_follow_from_the_seed_alone(name):
     if name in SOLVER and NO_SOLVER:
         pytest.skip("quadprog is not installed")
     from torchjd import aggregation
@@ -75,12 +77,12 @@ def test_a_method_of_torchjd_gives_its_own_weights_from_the_seed_alone(name):
     before = torch.get_rng_state()
     weights = [found.weigh(gram(3, 4), "7/0/41/combine") for _ in range(2)]
     assert torch.equal(weights[0], weights[1]) and torch.equal(torch.get_rng_state(), before)
-    if name != "PCGrad":  # which draws
+    if name != "PCGrad":  # draws random orders
         assert torch.equal(weights[0], getattr(aggregation, f"{name}Weighting")()(gram(3, 4)))
 
 
 def test_upgrad_by_hand():
-    """Of two opposed gradients, each is projected onto the other's normal plane and then halved."""
+    """Each of two conflicting gradients is projected onto the normal plane of the other; then the mean."""
     if NO_SOLVER:
         pytest.skip("quadprog is not installed")
     g_KP = torch.tensor([[1.0, 0.0], [-1.0, 1.0]], dtype=torch.float64)
@@ -88,6 +90,17 @@ def test_upgrad_by_hand():
     torch.testing.assert_close(
         weights_K @ g_KP, torch.tensor([0.25, 0.75], dtype=torch.float64), atol=1e-3, rtol=0
     )  # torchjd adds 1e-4 to the diagonal
+
+
+@pytest.mark.parametrize("name", sorted(NON_CONFLICTING))
+def test_methods_of_torchjd_harm_no_task(name):
+    if name in SOLVER and NO_SOLVER:
+        pytest.skip("quadprog is not installed")
+    combiner = find_combiner(f"torchjd.{name}")
+    for tasks, seed in itertools.product([2, 3, 4], range(10)):
+        g_KP = torch.randn(tasks, 7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        # torchjd adds 1e-4 to the diagonal for its solver, and MGDA stops after some iterations
+        assert_no_task_is_harmed(lambda gram_KK: combiner.weigh(gram_KK, "0"), g_KP, tolerance=2e-3)
 
 
 def mistake(tiny_recipe, name: str) -> str:
@@ -98,7 +111,7 @@ def mistake(tiny_recipe, name: str) -> str:
     return found.partition("schedule.combine: ")[2]
 
 
-LIST = "of torchjd there are " + ", ".join(f"torchjd.{name}" for name in USABLE)
+LIST = "available from torchjd: " + ", ".join(f"torchjd.{name}" for name in USABLE)
 
 
 @pytest.mark.parametrize(
@@ -108,19 +121,19 @@ LIST = "of torchjd there are " + ", ".join(f"torchjd.{name}" for name in USABLE)
         ("Aggregator", "unknown name 'torchjd.Aggregator'"),
         ("UPGradWeighting", "unknown name 'torchjd.UPGradWeighting'"),
         ("", "unknown name 'torchjd.'"),
-        ("GradDrop", "torchjd.GradDrop does not weigh the tasks by the products of their gradients"),
-        ("Random", "torchjd.Random does not weigh the tasks by the products of their gradients"),
-        ("NashMTL", "torchjd.NashMTL does not weigh the tasks by the products of their gradients"),
-        ("GradVac", "torchjd.GradVac remembers earlier steps, which a run that goes on would have lost"),
+        ("GradDrop", "torchjd.GradDrop does not weight tasks by the Gram matrix of their gradients"),
+        ("Random", "torchjd.Random does not weight tasks by the Gram matrix of their gradients"),
+        ("NashMTL", "torchjd.NashMTL does not weight tasks by the Gram matrix of their gradients"),
+        ("GradVac", "torchjd.GradVac keeps a state between steps, which a resumed run would lose"),
         ("CAGrad", "torchjd.CAGrad needs c, which a recipe cannot give"),
         ("Krum", "torchjd.Krum needs n_byzantine, which a recipe cannot give"),
     ],
 )
-def test_a_method_that_cannot_be_used_is_refused_with_those_that_can(name, why, tiny_recipe):
+def test_unusable_method_is_refused_with_a_list_of_usable_ones(name, why, tiny_recipe):
     assert mistake(tiny_recipe, f"torchjd.{name}") == f"{why}; {LIST}"
 
 
-def test_without_torchjd_the_recipe_is_refused_with_one_sentence(tiny_recipe, monkeypatch):
+def test_without_torchjd_the_recipe_is_refused(tiny_recipe, monkeypatch):
     for module in [name for name in sys.modules if name.partition(".")[0] == "torchjd"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "torchjd", None)
@@ -128,7 +141,7 @@ def test_without_torchjd_the_recipe_is_refused_with_one_sentence(tiny_recipe, mo
     assert found == 'torchjd.MGDA needs the package torchjd; pip install "plait[torchjd]"'
 
 
-def test_without_its_solver_a_method_says_so(tiny_recipe, monkeypatch):
+def test_method_without_its_solver_is_refused(tiny_recipe, monkeypatch):
     from torchjd import _mixins
 
     monkeypatch.setattr(_mixins, "find_spec", lambda name: None)
@@ -137,14 +150,14 @@ def test_without_its_solver_a_method_says_so(tiny_recipe, monkeypatch):
     assert "quadprog" in found
 
 
-def test_torchjd_is_imported_only_when_it_is_named(tiny_recipe, monkeypatch):
+def test_torchjd_is_imported_only_if_a_recipe_names_it(tiny_recipe, monkeypatch):
     for module in [name for name in sys.modules if name.partition(".")[0] == "torchjd"]:
         monkeypatch.delitem(sys.modules, module)
     as_recipe(tiny_recipe(schedule={"name": "together", "combine": "surgery"}), None, None, ())
     assert "torchjd" not in sys.modules
 
 
-def test_a_run_with_a_method_of_torchjd_ends_in_the_same_bits_each_time(tiny_recipe, tmp_path):
+def test_run_with_a_method_of_torchjd_gives_equal_weights_every_time(tiny_recipe, tmp_path):
     for name in ("PCGrad", "MGDA"):
         recipe = tiny_recipe(schedule={"name": "together", "combine": f"torchjd.{name}"}, epochs=1)
         texts = []

@@ -11,22 +11,26 @@ from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
 from plait.data.read import read_rows
-from plait.data.tokenize import TokenTable, load_tokenizer, tokenize, tokenize_pairs
+from plait.data.tokenize import TextTokenizer, TokenTable, load_tokenizer
 from plait.encoder.bert import Encoder
 from plait.encoder.config import read_config
 from plait.encoder.packing import Packed, pack
-from plait.encoder.weights import encoder_from, sources_of
-from plait.model.apply import embed_texts
-from plait.model.load import load_model
+from plait.encoder.weights import encoder_from, to_checkpoint
+from plait.model.directory.load import load_model
+from plait.model.encode_texts import embed_texts
 from plait.recipe.schema import Source
 from tiny import sentences
 
-TINY_LIMIT = 40  # the tokenizer's; the weights would allow 42
+TINY_LIMIT = 40  # of the tokenizer; the weights would allow 42
 
 
 @pytest.fixture(params=["bert", "roberta"])
 def tiny(request: pytest.FixtureRequest) -> Path:
     return request.getfixturevalue(f"tiny_{request.param}")
+
+
+def tokenizer_of(folder: Path) -> TextTokenizer:
+    return TextTokenizer(load_tokenizer(folder), read_config(folder).limit)
 
 
 def pack_table(table: TokenTable, encoder: Encoder) -> Packed:
@@ -35,7 +39,7 @@ def pack_table(table: TokenTable, encoder: Encoder) -> Packed:
 
 
 def by_text(states_ND: Tensor, packed: Packed) -> list[Tensor]:
-    """The states of each text, in the order the texts were given."""
+    """The states of each text, in the given order."""
     groups = zip(states_ND.split(packed.tokens_per_group), packed.groups, strict=True)
     texts = [text_TD for states, group in groups for text_TD in states.view(group.count, group.length, -1)]
     return [texts[place] for place in packed.places_S.tolist()]
@@ -71,32 +75,32 @@ def column(path: Path, name: str) -> list[str]:
     return read_rows([Source(file=str(path))], [name]).columns[name]
 
 
-# Six layers of float32 add in another order than with padding: 6e-6 was seen, three times that is allowed.
+# Six layers of float32 sums in another order than with padding: 6e-6 was observed, three times that is allowed.
 MINILM_TOLERANCE = 2e-5
 
 
-def test_minilm_gives_the_states_of_transformers_for_200_texts(minilm, real_data):
+def test_states_of_minilm_equal_those_of_transformers_for_200_texts(minilm, real_data):
     short = column(real_data / "cs224n/ids-sst-dev.csv", "sentence")[:188]
     long = column(real_data / "cs224n/ids-cfimdb-dev.csv", "sentence")[:12]
     texts = short[12:] + [text for both in zip(short[:12], long, strict=True) for text in both]
-    table = tokenize(load_tokenizer(minilm), texts, read_config(minilm).limit)
-    assert len(texts) == 200 and table.truncated > 0 and table.lengths.min() < 10  # of mixed length, some cut
+    table = tokenizer_of(minilm).tokenize(texts, read_config(minilm).limit)
+    assert len(texts) == 200 and table.truncated > 0 and table.lengths.min() < 10  # of mixed length, some truncated
     assert_states_close(our_states(minilm, table), their_states(minilm, 256, texts), MINILM_TOLERANCE)
 
 
-def test_minilm_gives_the_states_of_transformers_for_joined_pairs(minilm, real_data):
+def test_states_of_minilm_equal_those_of_transformers_for_joined_pairs(minilm, real_data):
     first, second = (column(real_data / "cs224n/sts-dev.csv", f"sentence{side}")[:200] for side in (1, 2))
-    table = tokenize_pairs(load_tokenizer(minilm), first, second, read_config(minilm).limit)
+    table = tokenizer_of(minilm).tokenize_pairs(first, second, read_config(minilm).limit)
     assert_states_close(our_states(minilm, table), their_states(minilm, 256, first, second), MINILM_TOLERANCE)
 
 
 @pytest.mark.parametrize("limit", [8, 12, 13, TINY_LIMIT])
-def test_tokens_of_texts_and_pairs_are_those_of_transformers(tiny, limit):
+def test_tokens_of_texts_and_pairs_equal_those_of_transformers(tiny, limit):
     first = [*sentences(60, seed=3, longest=50), "", "Ünïcode, punctuation! (and) 123 it's"]
     second = [*sentences(60, seed=4, longest=50), "a film", "(Ünseen)   words\tand 你好 spaces "]
-    ours, theirs = load_tokenizer(tiny), AutoTokenizer.from_pretrained(tiny)
-    for columns, read in (([first], tokenize), ([first, second], tokenize_pairs)):
-        table = read(ours, *columns, limit)
+    ours, theirs = tokenizer_of(tiny), AutoTokenizer.from_pretrained(tiny)
+    for columns, tokenize in (([first], ours.tokenize), ([first, second], ours.tokenize_pairs)):
+        table = tokenize(*columns, limit)
         expected = theirs(*columns, truncation="longest_first", max_length=limit, return_token_type_ids=True)
         assert 0 < table.truncated < len(first)
         assert [table.row(row).tolist() for row in range(len(table))] == expected["input_ids"]
@@ -106,14 +110,14 @@ def test_tokens_of_texts_and_pairs_are_those_of_transformers(tiny, limit):
         ] == expected["token_type_ids"]
 
 
-def test_the_limit_is_the_one_that_transformers_takes(tiny):
+def test_limit_is_that_of_transformers(tiny):
     assert read_config(tiny).limit == AutoTokenizer.from_pretrained(tiny).model_max_length == TINY_LIMIT
 
 
-def test_states_pooler_and_every_gradient_are_those_of_transformers(tiny):
+def test_states_pooler_and_every_gradient_equal_those_of_transformers(tiny):
     first, second = sentences(30, seed=5, longest=10), sentences(30, seed=6, longest=10)
     encoder = encoder_from(tiny, read_config(tiny), pooler=True).eval()  # eval: no dropout
-    packed = pack_table(tokenize_pairs(load_tokenizer(tiny), first, second, TINY_LIMIT), encoder)
+    packed = pack_table(tokenizer_of(tiny).tokenize_pairs(first, second, TINY_LIMIT), encoder)
     model = AutoModel.from_pretrained(tiny).eval()
     padded = AutoTokenizer.from_pretrained(tiny)(
         first,
@@ -122,7 +126,7 @@ def test_states_pooler_and_every_gradient_are_those_of_transformers(tiny):
         max_length=TINY_LIMIT,
         padding=True,
         return_tensors="pt",
-        return_token_type_ids=True,  # a tokenizer of no class of its own leaves them out
+        return_token_type_ids=True,  # left out by default for a tokenizer without its own class
     )
     assert len(set(padded["attention_mask"].sum(dim=1).tolist())) > 10  # many lengths, much padding
     generator = torch.Generator().manual_seed(0)
@@ -138,34 +142,32 @@ def test_states_pooler_and_every_gradient_are_those_of_transformers(tiny):
     torch.testing.assert_close(our_pooled_SD, answer.pooler_output, rtol=0, atol=1e-5)
 
     for states, pooled_SD in ((ours, our_pooled_SD), (theirs, answer.pooler_output)):
-        weighed = [
+        weighted = [
             (text_TD * weights_TD[: len(text_TD)]).sum()
             for text_TD, weights_TD in zip(states, weights_STD, strict=True)
         ]
-        ((sum(weighed) + (pooled_SD * weights_SD).sum()) / 30).backward()
+        ((sum(weighted) + (pooled_SD * weights_SD).sum()) / 30).backward()
     expected = {name: parameter.grad for name, parameter in model.named_parameters()}
-    found = {
-        source: part
-        for name, parameter in encoder.named_parameters()
-        for source, part in zip(sources_of(name), parameter.grad.chunk(len(sources_of(name))), strict=True)
-    }
+    for parameter in encoder.parameters():
+        parameter.data = parameter.grad
+    found = to_checkpoint(encoder)  # the gradients under the names of transformers
     assert found.keys() == expected.keys()
     for name, gradient in found.items():
         difference = (gradient - expected[name]).abs().max()
         assert difference <= 1e-5, f"{name}: {difference}"  # gradients of size 1 to 5 in float32
 
 
-def test_special_tokens_written_in_a_text_are_read_as_by_transformers(tiny):
+def test_special_tokens_in_a_text_are_read_as_in_transformers(tiny):
     texts = ["good [SEP] film", "[MASK] [PAD] cat", "</s> a <s> dog", "bad <mask> song", "a <pad> good film"]
-    table = tokenize(load_tokenizer(tiny), texts, TINY_LIMIT)
+    table = tokenizer_of(tiny).tokenize(texts, TINY_LIMIT)
     assert_states_close(our_states(tiny, table), their_states(tiny, TINY_LIMIT, texts), 1e-5)
 
 
-def test_an_embedding_does_not_depend_on_its_company(minilm):
-    model = load_model("minilm", device="cpu")
+def test_embedding_does_not_depend_on_the_other_texts(minilm):
+    model = load_model("minilm", device="cpu").model
     texts = list(dict.fromkeys(sentences(60, seed=7, longest=40)))[:50]
-    company = sentences(60, seed=8, longest=60)
-    together_nD = embed_texts(model, [*company, *texts])[-50:]
-    alone_nD = torch.cat([embed_texts(model, [text]) for text in texts])
-    # unit vectors of 384 numbers below 0.3; kernels for other batch shapes round otherwise
+    others = sentences(60, seed=8, longest=60)
+    together_nD = embed_texts(model, [*others, *texts]).vectors_nD[-50:]
+    alone_nD = torch.cat([embed_texts(model, [text]).vectors_nD for text in texts])
+    # unit vectors of 384 numbers below 0.3; kernels for other batch shapes round differently
     torch.testing.assert_close(together_nD, alone_nD, rtol=0, atol=2e-6)

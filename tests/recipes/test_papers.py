@@ -1,8 +1,9 @@
-"""Every recipe that comes with plait plans, and every suite has a recipe a row and a figure a column."""
+"""Every recipe that plait includes can be planned, and every suite has a recipe per row and the paper's figures."""
 
 import csv
 import itertools
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,32 +11,32 @@ from typing import Any
 import pytest
 
 from plait.data import splits
+from plait.experiments.cells import Cell, Experiment
+from plait.experiments.run_cell import cell_mistakes
 from plait.recipe.read import read_recipe
 from plait.recipe.schema import Recipe
-from plait.recipe.tree import load_tree, read_yaml
-from plait.training.plan import run_facts
-from plait.training.settle import settle_run
-from plait.training.tables import TABLES
+from plait.recipe.suite import BUNDLED, Row, Suite, read_row, read_suite
+from plait.recipe.tree import load_tree
+from plait.resolve.run import resolve_run
+from plait.resolve.variants import VARIANTS
+from plait.training.estimate import preview_run
 from tiny import sentences
 
-FOLDER = Path(__file__).parent.parent.parent / "src/plait/recipes"
-SUITES = {path.parent.name: read_yaml(path).values for path in sorted(FOLDER.glob("*/suite.yaml"))}
-NAMES = [
-    str(path.relative_to(FOLDER).with_suffix(""))
-    for path in sorted(FOLDER.rglob("*.yaml"))
-    if path.stem not in ("base", "suite")
-]
-DATA = {"triple-entropy": "senteval"}  # of other suites: cs224n
-CUT = 40  # rows of each split that are planned with
+SUITES = {path.parent.name: read_suite(path.parent) for path in sorted(BUNDLED.glob("*/suite.yaml"))}
+FILES = sorted(path.stem for path in BUNDLED.glob("*.yaml"))
+ROWS = [f"{name}#{row}" for name, suite in SUITES.items() for row in suite.trained if suite.rows[row].ensemble is None]
+DATA = {"triple-entropy": "senteval"}  # of the other suites: cs224n
+CUT = 40  # rows of each split
 LIMIT = 40  # tokens of the tiny encoders
 
 
 def rows_with(key: str) -> list[tuple[str, str]]:
-    """The rows of all suites that say something."""
-    return [(suite, name) for suite, keys in SUITES.items() for name, row in keys["rows"].items() if key in row]
+    """The rows of all suites that have a key."""
+    return [(name, row) for name, suite in SUITES.items() for row, keys in suite.rows.items() if getattr(keys, key)]
 
 
-PLANNED = [(name, profile) for name in NAMES for profile in (None, "laptop") if "/" in name or not profile]
+def data_of(source: str, root: Path) -> Path | None:
+    return None if source == "starter" else root / DATA.get(source.partition("#")[0], "cs224n")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write(path: Path, texts: list[str], **labels: Any) -> None:
-    """A file of other texts in every column and row, its labels in turn."""
+    """A file with different texts in every column and row, and repeating labels."""
     path.parent.mkdir(exist_ok=True)
     columns = [
         [f"{text} {row}" for row, text in enumerate(sentences(60, seed=number))] for number, _ in enumerate(texts)
@@ -93,111 +94,206 @@ def encoders(tiny_bert: Path, tiny_roberta: Path) -> dict[str, Path]:
     return {**dict.fromkeys(berts, tiny_bert), **dict.fromkeys(robertas, tiny_roberta)}
 
 
-def plan(name: str, profile: str | None, root: Path, encoders: dict[str, Path]) -> Recipe:
-    """Read, settle and plan a recipe as it stands, but for the encoder and the number of rows."""
-    values = load_tree(FOLDER / f"{name}.yaml", profile).values
+def plan(source: str, profile: str | None, root: Path, encoders: dict[str, Path]) -> Recipe:
+    """Read, resolve and preview a recipe, unchanged except for the encoder and the number of rows."""
+    values = (read_row(source, profile) if "#" in source else load_tree(BUNDLED / f"{source}.yaml", profile)).values
     changes = [f"encoder={encoders[values['encoder']]}", f"dev_rows={CUT}"]
     for task, keys in values["tasks"].items():
         changes += [f"tasks.{task}.rows={CUT}"]
         changes += [f"tasks.{task}.max_length={LIMIT}"] if "max_length" in keys else []
-    data = None if name == "starter" else root / DATA.get(name.partition("/")[0], "cs224n")
     recipe = read_recipe(
-        FOLDER / f"{name}.yaml", TABLES, data=data, profile=profile, assignments=[*changes, f"rows={CUT}"]
+        source, VARIANTS, data=data_of(source, root), profile=profile, overrides=[*changes, f"rows={CUT}"]
     )
-    facts = run_facts(settle_run(recipe), trial=False)
-    assert all(stage.steps > 0 for stage in facts)
-    assert [task.task for stage in facts for task in stage.tasks if task.rows.get("train", 0) > CUT] == []
-    assert [task.task for task in facts[-1].tasks if not task.rows.get("dev")] == []
+    stages = preview_run(resolve_run(recipe), trial=False)
+    assert all(stage.steps > 0 for stage in stages)
+    assert [task.task for stage in stages for task in stage.tasks if task.rows.get("train", 0) > CUT] == []
+    assert [task.task for task in stages[-1].tasks if not task.rows.get("dev")] == []
     return recipe
 
 
-@pytest.mark.parametrize(("name", "profile"), PLANNED)
-def test_a_recipe_plans(name, profile, made_up, read_once, encoders):
-    recipe = plan(name, profile, made_up, encoders)
-    if "/" in name and name.partition("/")[0] != "triple-entropy":
-        suite = SUITES[name.partition("/")[0]]
-        assert len(recipe.tasks) == 1 or set(recipe.tasks) == set(suite.get("mean_of", suite["scores"]))
+@pytest.mark.parametrize(
+    ("source", "profile"), [*((name, None) for name in FILES), *itertools.product(ROWS, (None, "laptop"))]
+)
+def test_recipe_can_be_planned(source, profile, made_up, read_once, encoders):
+    recipe = plan(source, profile, made_up, encoders)
+    name = source.partition("#")[0]
+    if name in SUITES and name != "triple-entropy":
+        suite = SUITES[name]
+        assert len(recipe.tasks) == 1 or set(recipe.tasks) == set(suite.mean_of or suite.scores)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_recipe_plans_on_the_real_data(name, real_data, read_once, encoders):
-    plan(name, None, real_data, encoders)
+@pytest.mark.parametrize("source", [*FILES, *ROWS])
+def test_recipe_can_be_planned_with_the_real_data(source, real_data, read_once, encoders):
+    plan(source, None, real_data, encoders)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "/" in name])
-def test_a_recipe_begins_with_its_command_and_what_it_is(name):
-    first, second, *_ = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
-    suite, _, row = name.partition("/")
-    if "folds" in SUITES.get(suite, {}):  # a run alone has neither its folds nor its grid
-        assert first == f"# plait experiment recipes/{suite} --rows {row} --data DIR"
-    else:
-        assert first == f"# plait train recipes/{name}.yaml --data DIR"
-    assert second.startswith("# ") and second.endswith(".")
+# Rows
 
 
-@pytest.mark.parametrize("suite", SUITES)
-def test_every_row_has_its_recipe_and_every_recipe_its_row(suite):
-    rows = SUITES[suite]["rows"]
-    measured = {name for name, row in rows.items() if not row.keys() & {"ensemble", "shown"}}
-    assert measured == {path.stem for path in (FOLDER / suite).glob("*.yaml")} - {"base", "suite"}
-    named = {row[key] for row in rows.values() for key in ("against", "ensemble") if row.get(key)}
-    assert named | {SUITES[suite].get("baseline", next(iter(measured)))} <= rows.keys()
-    assert not any(row.get("against") == name for name, row in rows.items())
+def test_suites_have_the_rows_of_their_papers():
+    assert {name: len(suite.rows) for name, suite in SUITES.items()} == {
+        "best-of-bert": 8,
+        "minbert-downstream": 12,
+        "robust-embeddings": 18,
+        "triple-entropy": 58,
+    }
+    assert list(SUITES["best-of-bert"].rows)[1:4] == ["multi-dataset", "cosine", "mean-pooling"]
+    names = list(SUITES["triple-entropy"].rows)
+    assert names[:4] == ["sst2-1k-ce", "sst2-1k-te", "sst2-1k-sc", "imdb-1k-ce"]
+    assert names[24:32] == ["mrpc-ce", "mrpc-te", "trec-ce", "trec-te", "cr-ce", "cr-te", "mr-ce", "mr-te"]
+    assert names[32:40] == [
+        *("sst2-10k-ce", "sst2-10k-te", "imdb-10k-ce", "imdb-10k-te"),
+        *("subj-ce", "subj-te", "mpqa-ce", "mpqa-te"),
+    ]
+    assert names[40:46] == ["sst2-ce", "sst2-te", "imdb-ce", "imdb-te", "sst2-1k-large-ce", "sst2-1k-large-te"]
+    assert names[-2:] == ["trec-1k-search-ce", "trec-1k-search"]
 
 
-@pytest.mark.parametrize(("suite", "name"), rows_with("paper"))
-def test_a_row_has_a_figure_of_the_paper_in_every_column(suite, name):
-    every, means = SUITES[suite]["scores"], SUITES[suite].get("means", {})
-    scores = {task: every[task] for task in SUITES[suite].get("mean_of", every)}
-    paper = SUITES[suite]["rows"][name]["paper"]
-    found = paper.keys() - means.keys()
-    assert found == scores.keys() or (len(found) == 1 and found <= every.keys())
+def read(source: str, profile: str | None, root: Path) -> dict[str, Any]:
+    return read_recipe(source, VARIANTS, data=data_of(source, root), profile=profile).model_dump(mode="json")
+
+
+def test_row_of_the_matrix_is_exactly_this_recipe(made_up):
+    large, laptop = (read("triple-entropy#trec-1k-large-te", profile, made_up) for profile in (None, "laptop"))
+    assert large["tasks"].keys() == {"trec"}
+    trec = large["tasks"]["trec"]
+    assert (large["encoder"], large["epochs"], large["lr"], large["rows"]) == ("roberta-large", 10, 1e-5, None)
+    assert (laptop["encoder"], laptop["epochs"], laptop["lr"], laptop["rows"]) == ("minilm", 4, 1e-4, 2000)
+    assert trec["train"] == [{"file": str(made_up / "senteval/trec.csv"), "where": {"split": "train"}}]
+    assert (trec["dev"], trec["text"], trec["head"], trec["rows"]) == (0.1, ["sentence"], "linear", 1000)
+    assert trec == laptop["tasks"]["trec"]
+    cross_entropy, soft_triple = trec["loss"]
+    assert cross_entropy == {"name": "cross_entropy", "weight": 0.9}
+    assert soft_triple.items() >= {"name": "soft_triple", "proxies": 2000, "gamma": 0.1, "delta": 0.3}.items()
+    assert (soft_triple["weight"], soft_triple["lam"]) == (pytest.approx(0.1), 3.3)
+
+
+def test_sizes_of_the_matrix_limit_the_right_rows(made_up):
+    for profile, rows in ((None, 10000), ("laptop", 2000)):
+        assert read("triple-entropy#imdb-10k-te", profile, made_up)["rows"] == rows
+    imdb = read("triple-entropy#imdb-1k-ce", "laptop", made_up)
+    assert (imdb["rows"], imdb["tasks"]["imdb"]["rows"], imdb["tasks"]["imdb"]["max_length"]) == (2000, 1000, 64)
+    mrpc = read("triple-entropy#mrpc-te", None, made_up)["tasks"]["mrpc"]
+    assert (mrpc["head"], mrpc["text"], mrpc["rows"]) == ("joined", ["sentence1", "sentence2"], None)
+    assert mrpc["train"] == [str(made_up / "pairs/mrpc-train.csv")]
+
+
+def test_rows_of_the_matrix_have_these_keys():
+    suite = SUITES["triple-entropy"]
+    row = suite.rows["cr-1k-te"]
+    assert (row.paper, row.paper_rows, row.against) == ({"only": 0.9216}, {"cr": 1000}, "cr-1k-ce")
+    assert row.grid == {"tasks.cr.loss.beta": [0.7, 0.9]}
+    assert row.title == "CR (product reviews, two classes), 1,000 rows, cross-entropy and SoftTriple on all tokens"
+    assert suite.rows["cr-1k-ce"].grid == {"dropout": [0.1, 0.3]} and suite.opponent("cr-1k-ce") is None
+    assert suite.rows["mr-te"].paper_rows == {"mr": 10662} and suite.rows["sst2-ce"].paper_rows == {"sst2": 67349}
+    assert suite.rows["cr-1k-sc"].paper == {} and len(suite.rows["cr-1k-sc"].grid["tasks.cr.loss"]) == 2
+
+
+def test_each_row_of_best_of_bert_adds_to_the_one_before(made_up):
+    last = read("best-of-bert#more-epochs", None, made_up)
+    assert (last["pooling"], last["epochs"], last["schedule"]["combine"]) == ("mean", 15, "sum")
+    assert last["tasks"]["sts"]["head"] == {"name": "cosine", "scale": 5.0}
+    assert last["tasks"]["quora"]["head"]["name"] == "difference_product"
+    assert read("best-of-bert#more-epochs", "laptop", made_up)["epochs"] == 6
+    assert read("best-of-bert#concatenation", "laptop", made_up)["epochs"] == 4
+
+
+def test_stages_of_exp15(made_up):
+    recipe = read("robust-embeddings#exp15", "laptop", made_up)
+    first, second = recipe["stages"]
+    assert first["tasks"].keys() == {"nli"} and first["tasks"]["nli"]["rows"] == 1500 and first["epochs"] == 3
+    assert second["tasks"].keys() == {"sst", "quora", "sts"} and second["epochs"] == 5
+    assert recipe["dropout"] == 0.1
+
+
+@pytest.mark.parametrize("source", ROWS)
+def test_row_has_a_title(source):
+    name, _, row = source.partition("#")
+    assert SUITES[name].rows[row].title
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_no_row_is_tested_against_itself_and_no_recipe_is_unused(name):
+    suite = SUITES[name]
+    assert not any(row.against == own for own, row in suite.rows.items())
+    used = {suite.recipe_file(row).name for row in suite.trained} | {"base.yaml"}
+    assert {path.name for path in suite.folder.glob("*.yaml")} - {"suite.yaml"} == used
+
+
+# The page about suites
+
+
+def test_suites_in_the_documentation_are_read(tmp_path):
+    page = (Path(__file__).parents[2] / "docs/papers.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "base.yaml").write_text("encoder: minilm\n", encoding="utf-8")
+    suites = []
+    for block in blocks:
+        (tmp_path / "suite.yaml").write_text(block, encoding="utf-8")
+        suites.append(read_suite(tmp_path))
+    rows, matrix = suites
+    assert rows.recipe_tree("with-dropout").values["shared_layer"] == {"name": "tanh", "dropout": 0.5}
+    assert list(matrix.rows) == ["cr-1k-ce", "cr-1k-te", "trec-1k-ce", "trec-1k-te"]
+    assert matrix.recipe_tree("trec-1k-te").values["tasks"]["trec"]["rows"] == 1000
+    assert matrix.rows["trec-1k-te"].paper == {"only": 0.8209} and matrix.opponent("trec-1k-te") == "trec-1k-ce"
+    for key in (
+        *Suite.model_fields.keys() - {"folder"},
+        *Row.model_fields,
+        "axes",
+        "matrix",
+        "name",
+        "over",
+        "figures",
+    ):
+        assert re.search(rf"^\| .*`{key}`.* \|", page, re.MULTILINE), f"{key} is not explained"
+
+
+# Figures
+
+
+@pytest.mark.parametrize(("name", "row"), rows_with("paper"))
+def test_row_has_a_figure_of_the_paper_in_every_column(name, row):
+    suite = SUITES[name]
+    scores = {task: suite.scores[task] for task in suite.mean_of or suite.scores}
+    paper = suite.rows[row].paper
+    found = paper.keys() - suite.means.keys()
+    assert found == scores.keys() or (len(found) == 1 and found <= suite.scores.keys())
     assert all(-1 <= figure <= 1 for figure in paper.values())
-    for heading, kind in means.items():
-        if heading in paper:  # the paper's mean is that of its scores, but for their rounding
+    for heading, kind in suite.means.items():
+        if heading in paper:  # the paper's mean is that of its scores, up to rounding
             r = paper["sts"]
             total = sum(paper[task] for task in scores) - r + ((r + 1) / 2 if kind == "shifted" else r)
             assert paper[heading] == pytest.approx(total / len(scores), abs=0.0011)
 
 
-@pytest.mark.parametrize("suite", ["robust-embeddings", "minbert-downstream", "best-of-bert"])
+@pytest.mark.parametrize("name", ["robust-embeddings", "minbert-downstream", "best-of-bert"])
 @pytest.mark.parametrize("profile", [None, "laptop"])
-def test_no_two_rows_are_the_same_recipe(suite, profile):
-    values = [load_tree(FOLDER / f"{name}.yaml", profile).values for name in NAMES if name.partition("/")[0] == suite]
+def test_no_two_rows_have_the_same_recipe(name, profile):
+    suite = SUITES[name]
+    rows = [row for row in suite.trained if suite.rows[row].ensemble is None]
+    values = [suite.recipe_tree(row, profile).values for row in rows]
     assert not any(one == other for one, other in itertools.combinations(values, 2))
 
 
-@pytest.mark.parametrize(("suite", "name"), rows_with("grid"))
-def test_every_value_of_a_grid_is_one_that_the_recipe_takes(suite, name, made_up):
-    for key, values in SUITES[suite]["rows"][name]["grid"].items():
-        for value in values:
-            recipe = read_recipe(
-                FOLDER / suite / f"{name}.yaml",
-                TABLES,
-                data=made_up / DATA[suite],
-                assignments=[f"{key}={flow(value)}"],
-            )
-            assert len(recipe.tasks) == 1
+# Grids
 
 
-def flow(value: object) -> str:
-    """A value as YAML in one line."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {flow(part)}" for key, part in value.items()) + "}"
-    return f"[{', '.join(map(flow, value))}]" if isinstance(value, list) else str(value)
+@pytest.mark.parametrize(("name", "row"), rows_with("grid"))
+def test_recipe_accepts_every_value_of_its_grid(name, row, made_up):
+    experiment = Experiment(SUITES[name], Path("unused"), made_up / DATA[name])
+    assert list(cell_mistakes(experiment, Cell(row, 1, 1))) == []
 
 
-@pytest.mark.parametrize(("suite", "name"), rows_with("grid"))
-def test_rows_that_are_compared_have_had_the_same_search(suite, name):
-    rows = SUITES[suite]["rows"]
-    against = rows[rows[name].get("against", name)]
-    assert rows[name].get("search") == against.get("search")
-    if "search" not in against:
-        assert points(rows[name]["grid"]) == points(against["grid"])
+@pytest.mark.parametrize(("name", "row"), rows_with("grid"))
+def test_rows_that_are_compared_have_grids_of_the_same_size(name, row):
+    rows = SUITES[name].rows
+    against = rows[rows[row].against or row]
+    assert rows[row].search == against.search
+    if against.search is None:
+        assert points(rows[row].grid) == points(against.grid)
     else:
-        assert points(against["grid"]) > against["search"]["trials"]
+        assert points(against.grid) > against.search.trials
 
 
 def points(grid: dict[str, list[object]]) -> int:
-    """How many settings a grid has."""
     return math.prod(len(values) for values in grid.values())

@@ -1,33 +1,32 @@
-"""What a result must beat is measured rightly."""
+"""Baselines: a constant answer, the zero-shot cosine, heads on a frozen encoder."""
 
 import numpy as np
 import pytest
 
-from plait.model.watch import Silent
-from plait.training.baselines import FROZEN, MAJORITY, ZERO_SHOT, best_threshold, measure_baselines
-from plait.training.loop import as_recipe
-from plait.training.settle import settle_recipe
+from plait.progress import SilentProgress
+from plait.training.baselines import FROZEN, MAJORITY, ZERO_SHOT, _best_threshold, measure_baselines
+from small_runs import resolve
 
 
 def measured(recipe: dict) -> dict:
-    return measure_baselines(settle_recipe(as_recipe(recipe, None, None, ())), Silent())
+    return measure_baselines(resolve(recipe), SilentProgress())
 
 
-def test_every_task_stands_beside_its_baselines(tiny_recipe):
+def test_every_task_has_its_baselines(tiny_recipe):
     table = measured(tiny_recipe())
     assert set(table) == {"dev"}
     assert set(table["dev"][MAJORITY]) == set(table["dev"][FROZEN]) == {"mood", "same", "near"}
-    assert set(table["dev"][ZERO_SHOT]) == {"same", "near"}  # one text alone has no cosine
+    assert set(table["dev"][ZERO_SHOT]) == {"same", "near"}  # a single text has no cosine
 
 
-def test_the_majority_is_that_of_train_and_the_mean_correlates_with_nothing(tiny_recipe, tmp_path):
+def test_the_majority_comes_from_train_and_a_constant_correlates_with_nothing(tiny_recipe, tmp_path):
     table = measured(tiny_recipe())["dev"]
     train, dev = (
         [line.rsplit(",", 1)[1] for line in (tmp_path / f"data/mood-{split}.csv").read_text().splitlines()[1:]]
         for split in ("train", "dev")
     )
-    commonest = max(sorted(set(train)), key=train.count)
-    assert table[MAJORITY]["mood"] == dev.count(commonest) / len(dev)
+    most_common = max(sorted(set(train)), key=train.count)
+    assert table[MAJORITY]["mood"] == dev.count(most_common) / len(dev)
     assert table[MAJORITY]["near"] == 0.0
 
 
@@ -44,15 +43,15 @@ def test_a_recipe_without_weights_to_train_still_has_baselines(tiny_recipe):
 
 def test_the_best_threshold_by_hand():
     cosines = np.array([0.9, 0.8, 0.7, 0.2])
-    assert best_threshold(cosines, np.array([1, 1, 0, 0])) == 0.8
-    assert best_threshold(cosines, np.array([1, 0, 1, 1])) == 0.2  # three of four are yes: say yes to all
-    assert best_threshold(cosines, np.array([0, 0, 0, 0])) == float("inf")  # never say yes
+    assert _best_threshold(cosines, np.array([1, 1, 0, 0])) == 0.8
+    assert _best_threshold(cosines, np.array([1, 0, 1, 1])) == 0.2  # three of four are yes: always say yes
+    assert _best_threshold(cosines, np.array([0, 0, 0, 0])) == float("inf")  # never say yes
 
 
-def test_no_other_threshold_is_right_more_often():
+def test_no_other_threshold_is_correct_more_often():
     generator = np.random.default_rng(0)
     for _ in range(50):
         cosines, labels = generator.normal(size=30).round(1), generator.integers(0, 2, 30)
-        right = [np.mean((cosines >= other) == labels) for other in [*cosines, np.inf]]
-        best = np.mean((cosines >= best_threshold(cosines, labels)) == labels)
-        assert best >= max(right) - 1e-12
+        correct = [np.mean((cosines >= other) == labels) for other in [*cosines, np.inf]]
+        best = np.mean((cosines >= _best_threshold(cosines, labels)) == labels)
+        assert best >= max(correct) - 1e-12

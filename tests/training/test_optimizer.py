@@ -1,64 +1,13 @@
-"""AdamW against the published rule, which weights decay, and its state on disk."""
+"""AdamW against the published rule, and which weights decay at which rate."""
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load, save
 
-from plait.model.model import Model
-from plait.training.loop import as_recipe
-from plait.training.optimizer import load_state, make_optimizer, set_lr, state_tensors
-from plait.training.settle import settle_recipe
-from plait.training.trainer import model_for
+from optimizers import DECAY, HEAD_LR, LR, give_gradients, group_of, optimizer_for, shrink
+from plait.training.optimizer import set_lr
 
-LR, HEAD_LR, DECAY = 1e-3, 5e-3, 0.1
-
-
-def named(model: Model) -> dict[str, torch.nn.Parameter]:
-    return dict(model.named_parameters())
-
-
-@pytest.fixture
-def make_model(tiny_recipe):
-    """Equal small models; one of them is trained on pairs of tasks with a layer between encoder and heads."""
-    settled = settle_recipe(
-        as_recipe(tiny_recipe(shared_layer="tanh", tasks=weighted_tasks(tiny_recipe)), None, None, ())
-    )
-    return lambda: model_for(settled)
-
-
-def weighted_tasks(tiny_recipe) -> dict:
-    return {name: task for name, task in tiny_recipe()["tasks"].items() if name != "near"}
-
-
-def optimizer_for(model: Model, **options: float) -> torch.optim.Optimizer:
-    return make_optimizer(model, "adamw", options, lr=LR, head_lr=HEAD_LR, weight_decay=DECAY)
-
-
-def group_of(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter) -> dict:
-    (found,) = [group for group in optimizer.param_groups if any(parameter is other for other in group["params"])]
-    return found
-
-
-def give_gradients(model: Model, step: int) -> dict[str, np.ndarray]:
-    """Gradients of many sizes, the same for the same step."""
-    given = {}
-    for number, (name, parameter) in enumerate(model.named_parameters()):
-        generator = torch.Generator().manual_seed(1000 * step + number)
-        parameter.grad = torch.randn(parameter.shape, generator=generator) * 10.0 ** (number % 5 - 3)
-        given[name] = parameter.grad.double().numpy().copy()
-    return given
-
-
-def shrink(model: Model) -> dict[str, np.ndarray]:
-    """Weights within ±0.25, where neighbouring float32 numbers are at most 1.5e-8 apart."""
-    with torch.no_grad():
-        for number, parameter in enumerate(model.parameters()):
-            parameter.uniform_(-0.25, 0.25, generator=torch.Generator().manual_seed(number))
-    return {name: parameter.detach().double().numpy().copy() for name, parameter in model.named_parameters()}
-
-
-# The rule
+# ---------------------------------------------------------------- the update
 
 
 def test_adamw_by_hand(make_model):
@@ -98,7 +47,7 @@ def test_adamw_follows_the_published_rule_for_three_steps(make_model, options):
         np.testing.assert_allclose(parameter.detach().numpy(), expected[name], rtol=0, atol=1e-7, err_msg=name)
 
 
-def test_a_weight_without_gradient_stays_as_it_is(make_model):
+def test_a_weight_without_gradient_stays_unchanged(make_model):
     model = make_model()
     optimizer = optimizer_for(model)
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
@@ -106,10 +55,10 @@ def test_a_weight_without_gradient_stays_as_it_is(make_model):
     bias.grad = torch.ones_like(bias)
     optimizer.step()
     changed = [name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])]
-    assert changed == ["heads.mood.linear.bias"]  # no decay either on what a step does not train
+    assert changed == ["heads.mood.linear.bias"]  # a weight that a step does not train does not decay either
 
 
-# The groups
+# ---------------------------------------------------------------- groups
 
 
 def test_every_weight_is_in_one_group(make_model):
@@ -133,7 +82,7 @@ def test_biases_and_layer_norms_do_not_decay(make_model):
         assert group_of(optimizer, parameter)["weight_decay"] == (0.0 if plain else DECAY), name
 
 
-def test_heads_and_the_shared_layer_have_the_rate_of_heads(make_model):
+def test_heads_and_the_shared_layer_have_the_head_rate(make_model):
     model = make_model()
     optimizer = optimizer_for(model)
     rates = {"encoder": set(), "shared_layer": set(), "heads": set()}
@@ -149,64 +98,8 @@ def test_a_frozen_encoder_is_in_no_group(make_model):
     assert grouped == {id(p) for name, p in model.named_parameters() if not name.startswith("encoder.")}
 
 
-def test_a_factor_is_of_each_groups_own_rate_not_of_the_last(make_model):
+def test_a_factor_multiplies_the_own_rate_of_each_group(make_model):
     optimizer = optimizer_for(make_model())
     for factor in (0.5, 0.1, 1.0):
         set_lr(optimizer, factor)
         assert {group["lr"] for group in optimizer.param_groups} == {factor * LR, factor * HEAD_LR}
-
-
-# Its state
-
-
-def test_a_state_names_each_tensor_by_weight_and_role(make_model):
-    model = make_model()
-    optimizer = optimizer_for(model)
-    assert state_tensors(named(model), optimizer) == {}
-    give_gradients(model, 1)
-    optimizer.step()
-    tensors = state_tensors(named(model), optimizer)
-    names = {name for name, _ in model.named_parameters()}
-    assert tensors.keys() == {f"{name}/{role}" for name in names for role in ("step", "exp_avg", "exp_avg_sq")}
-    weight = model.heads["mood"].linear.weight
-    torch.testing.assert_close(tensors["heads.mood.linear.weight/exp_avg"], 0.1 * weight.grad, atol=1e-5, rtol=1e-5)
-
-
-def test_a_restored_optimizer_goes_on_bit_by_bit(make_model):
-    first = make_model()
-    optimizer = optimizer_for(first)
-    for step in (1, 2, 3):
-        give_gradients(first, step)
-        optimizer.step()
-    weights, state = (
-        save(first.state_dict()),
-        save(state_tensors(named(first), optimizer)),
-    )  # as in a file
-    second = make_model()
-    second.load_state_dict(load(weights))
-    restored = optimizer_for(second)
-    load_state(named(second), restored, load(state))
-    fresh = make_model()
-    fresh.load_state_dict(load(weights))
-    forgetful = optimizer_for(fresh)
-    for step in (4, 5, 6):
-        for model, its in ((first, optimizer), (second, restored), (fresh, forgetful)):
-            give_gradients(model, step)
-            its.step()
-    for name, weight in first.state_dict().items():
-        assert torch.equal(weight, second.state_dict()[name]), name
-        assert not torch.equal(weight, fresh.state_dict()[name]), name  # the state does matter
-    assert save(state_tensors(named(first), optimizer)) == save(state_tensors(named(second), restored))
-
-
-def test_a_state_that_was_put_back_belongs_to_its_owner(make_model):
-    model = make_model()
-    optimizer = optimizer_for(model)
-    give_gradients(model, 1)
-    optimizer.step()
-    tensors = {name: tensor.clone() for name, tensor in state_tensors(named(model), optimizer).items()}
-    before = save(tensors)
-    load_state(named(model), optimizer, tensors)
-    give_gradients(model, 2)
-    optimizer.step()
-    assert save(tensors) == before  # later steps must not write into the tensors that were handed over

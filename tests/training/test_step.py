@@ -1,24 +1,20 @@
-"""One training step: its losses, its randomness, and what it does when a number is not finite."""
+"""One training step: its losses, its randomness, and what it does if a number is not finite."""
 
 import hashlib
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from plait.errors import NotFiniteError
-from plait.losses.prediction import binary_cross_entropy, cross_entropy, mse
 from plait.model.model import Encoded
-from plait.recipe.schema import LossChoice
-from plait.training.backward import pass_on
-from plait.training.loop import as_recipe
-from plait.training.objective import Objective, Part, Pass
+from plait.progress import SilentProgress
+from plait.training.objective import Pass
 from plait.training.seeds import seeded
-from plait.training.settle import settle_recipe
 from plait.training.step import train_step
 from plait.training.trainer import Trainer
+from small_runs import batch_of, forward, step_parts, trainer_for
 
 CPU = torch.device("cpu")
 MOOD, SAME, NEAR = ("mood", (0, 3, 5, 6)), ("same", (1, 2, 4)), ("near", (7, 9))
@@ -26,12 +22,12 @@ MOOD, SAME, NEAR = ("mood", (0, 3, 5, 6)), ("same", (1, 2, 4)), ("near", (7, 9))
 
 @pytest.fixture
 def make(tiny_recipe) -> Callable[..., Trainer]:
-    return lambda **changes: Trainer(settle_recipe(as_recipe(tiny_recipe(**changes), None, None, ())))
+    return lambda **changes: trainer_for(tiny_recipe(**changes))
 
 
-def step(trainer: Trainer, planned: list, *, seed: str = "7/0", clip: float | None = None, encode=None) -> dict:
-    parts = (trainer.model, encode or trainer.encode, trainer.objectives, trainer.optimizer, trainer.batches(planned))
-    return train_step(*parts, combine="sum", clip=clip, seed=seed, step=41)
+def step(trainer: Trainer, planned: Sequence, *, seed: str = "7/0", clip: float | None = None) -> dict[str, float]:
+    batches = [batch_of(trainer, task, rows) for task, rows in planned]
+    return train_step(step_parts(trainer, seed=seed, clip=clip), batches, 41)
 
 
 def weights(trainer: Trainer) -> dict[str, Tensor]:
@@ -51,42 +47,23 @@ def gradient_norm(trainer: Trainer) -> float:
     return torch.cat(gradients).double().norm().item()
 
 
-# The objective
-
-
-def test_an_objective_is_the_weighted_sum_of_its_losses():
-    yes_no = partial(binary_cross_entropy, threshold=3.0)
-    half = LossChoice(name="binary_cross_entropy", weight=0.5)
-    objective = Objective((Part(LossChoice(name="mse"), mse), Part(half, yes_no)), 2.0)
-    outputs_BC, label_B = torch.tensor([[0.0], [0.0]]), torch.tensor([1.0, 3.0])
-    # mse (1 + 9)/2 = 5, binary cross-entropy ln 2: 2·(5 + 0.5·ln 2)
-    value = objective(Pass(outputs_BC), label_B).item()
-    assert value == pytest.approx(2 * (5 + 0.5 * 0.6931472), abs=1e-5)  # float32
-
-
-def test_an_objective_hands_on_class_weights_and_smoothing():
-    objective = Objective((Part(LossChoice(name="cross_entropy"), cross_entropy),), 1.0, torch.tensor([1.0, 3.0]), 0.2)
-    outputs_BC, label_B = torch.tensor([[0.0, 1.0], [2.0, 0.0]]), torch.tensor([1, 1])
-    expected = nn.functional.cross_entropy(outputs_BC, label_B, weight=torch.tensor([1.0, 3.0]), label_smoothing=0.2)
-    assert torch.equal(objective(Pass(outputs_BC), label_B), expected)
-
-
 def test_a_step_gives_the_loss_of_each_task_before_its_update(make):
     trainer = make()
     trainer.model.eval()
-    expected = {
-        batch.task: trainer.objectives[batch.task](Pass(trainer.model(batch)), torch.from_numpy(batch.labels)).item()
-        for batch in trainer.batches([MOOD, SAME, NEAR])
-    }
+    expected = {}
+    for task, rows in (MOOD, SAME, NEAR):
+        batch = batch_of(trainer, task, rows)
+        label_B = torch.from_numpy(batch.labels)
+        expected[task] = trainer.objectives[task](Pass(trainer.model(batch)), label_B).item()
     before = bits(trainer)
     assert step(trainer, [MOOD, SAME, NEAR]) == expected
     assert bits(trainer) != before
 
 
-# Not finite
+# ---------------------------------------------------------------- numbers that are not finite
 
 
-def test_a_loss_that_is_not_finite_stops_the_step_with_the_weights_as_they_were(make):
+def test_a_loss_that_is_not_finite_stops_the_step_and_leaves_the_weights_unchanged(make):
     trainer = make()
     with torch.no_grad():
         trainer.model.heads["mood"].linear.weight[0, 0] = float("inf")
@@ -96,7 +73,7 @@ def test_a_loss_that_is_not_finite_stops_the_step_with_the_weights_as_they_were(
     assert bits(trainer) == before
 
 
-def test_a_gradient_that_is_not_finite_stops_the_step_with_the_weights_as_they_were(make):
+def test_a_gradient_that_is_not_finite_stops_the_step_and_leaves_the_weights_unchanged(make):
     trainer = make()
     with torch.no_grad():
         trainer.model.heads["mood"].linear.weight *= 1e25  # a finite loss, a gradient whose square is not
@@ -108,20 +85,22 @@ def test_a_gradient_that_is_not_finite_stops_the_step_with_the_weights_as_they_w
 
 
 @pytest.mark.parametrize("clip", [None, 1.0])
-def test_a_gradient_that_is_not_a_number_is_not_clipped_away(make, clip):
+def test_a_nan_gradient_is_not_hidden_by_clipping(make, monkeypatch, clip):
     trainer = make()
     before = bits(trainer)
+    encode = trainer.model.encode
 
     def steep(batch):  # √0 is 0, its slope is infinite
-        views = trainer.encode(batch).views
+        views = encode(batch).views
         return Encoded({view: view_BD + (0 * view_BD).abs().sqrt() for view, view_BD in views.items()})
 
+    monkeypatch.setattr(trainer.model, "encode", steep)
     with pytest.raises(NotFiniteError, match="the gradient is nan"):
-        step(trainer, [MOOD], clip=clip, encode=steep)
+        step(trainer, [MOOD], clip=clip)
     assert bits(trainer) == before
 
 
-def test_the_optimizer_forgets_a_step_that_was_stopped(make):
+def test_a_stopped_step_leaves_no_trace_in_the_optimizer(make):
     trainer, other = make(), make()
     with torch.no_grad():
         kept = trainer.model.heads["mood"].linear.weight.clone()
@@ -135,7 +114,7 @@ def test_the_optimizer_forgets_a_step_that_was_stopped(make):
     assert bits(trainer) == bits(other)
 
 
-def test_the_message_counts_steps_as_metrics_do(make):
+def test_messages_count_steps_like_metrics_jsonl(make):
     trainer = make()
     with torch.no_grad():
         trainer.model.heads["mood"].linear.weight[0, 0] = float("inf")
@@ -143,7 +122,7 @@ def test_the_message_counts_steps_as_metrics_do(make):
         trainer.step(0, [MOOD])
 
 
-# Randomness
+# ---------------------------------------------------------------- randomness
 
 
 def test_equal_seeds_give_equal_dropout():
@@ -158,7 +137,7 @@ def test_equal_seeds_give_equal_dropout():
     assert not torch.equal(first, other)
 
 
-def test_a_seed_leaves_the_global_random_numbers_untouched():
+def test_seeded_leaves_the_global_random_state_untouched():
     torch.manual_seed(3)
     before = torch.get_rng_state()
     with seeded("7/0/1", CPU):
@@ -170,7 +149,7 @@ def test_a_seed_leaves_the_global_random_numbers_untouched():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_step_is_the_same_for_the_same_seed_whatever_the_global_random_numbers(make):
+def test_a_step_depends_on_its_seed_and_not_on_the_global_random_state(make):
     ends = []
     for seed, start in (("7/1", 3), ("7/1", 4), ("7/2", 3)):
         trainer = make()
@@ -183,11 +162,11 @@ def test_a_step_is_the_same_for_the_same_seed_whatever_the_global_random_numbers
     assert ends[0] == ends[1] != ends[2]
 
 
-def test_the_dropout_of_a_task_does_not_depend_on_the_tasks_beside_it(make):
-    alone, beside = make(), make()
-    for trainer in (alone, beside):
+def test_the_dropout_of_a_task_does_not_depend_on_other_tasks(make):
+    single, several = make(), make()
+    for trainer in (single, several):
         trainer.model.train()
-    assert step(alone, [SAME])["same"] == step(beside, [MOOD, SAME])["same"]
+    assert step(single, [SAME])["same"] == step(several, [MOOD, SAME])["same"]
 
 
 def test_two_tasks_of_one_step_draw_different_dropout(make, tiny_recipe):
@@ -195,16 +174,16 @@ def test_two_tasks_of_one_step_draw_different_dropout(make, tiny_recipe):
     trainer = make(tasks={"mood": mood, "again": mood})
     trainer.model.heads["again"].load_state_dict(trainer.model.heads["mood"].state_dict())
     before = weights(trainer)
-    alike, apart = [], []
-    for mode, found in ((False, alike), (True, apart)):
+    without_dropout, with_dropout = [], []
+    for mode, found in ((False, without_dropout), (True, with_dropout)):
         trainer.model.load_state_dict(before)
         trainer.model.train(mode)
         found += step(trainer, [MOOD, ("again", MOOD[1])]).values()
-    assert alike[0] == alike[1]
-    assert apart[0] != apart[1]
+    assert without_dropout[0] == without_dropout[1]
+    assert with_dropout[0] != with_dropout[1]
 
 
-# Clipping
+# ---------------------------------------------------------------- clipping
 
 
 def test_clipping_shortens_a_long_gradient_and_keeps_its_direction(make):
@@ -227,7 +206,7 @@ def test_clipping_above_the_norm_changes_nothing(make):
     assert bits(free) == bits(clipped)
 
 
-# A frozen encoder
+# ---------------------------------------------------------------- a frozen encoder
 
 
 def test_a_frozen_encoder_gets_no_gradient_and_keeps_its_weights(make):
@@ -239,17 +218,21 @@ def test_a_frozen_encoder_gets_no_gradient_and_keeps_its_weights(make):
     assert changed == {"mood", "same"}  # of heads.mood and heads.same
 
 
-def test_a_frozen_encoder_gives_what_it_gave_without_dropout(make):
+def test_stored_embeddings_give_the_outputs_of_the_encoder_without_dropout(make):
     trainer = make(train_encoder=False)
+    trainer.store_embeddings(SilentProgress())
+    stored = step_parts(trainer).stored
     trainer.model.eval()
-    for batch in trainer.batches([MOOD, SAME, NEAR]):
-        # stored embeddings come from other packs of texts, so float32 sums differ
-        passed = pass_on(trainer.model, trainer.objectives[batch.task], batch, trainer.encode(batch))
+    for task, rows in (MOOD, SAME, NEAR):
+        batch, passed = forward(trainer, task, rows)
+        assert passed.views_BD.keys() == batch.views.keys() == stored[task].keys()
+        for view, embedded_BD in passed.views_BD.items():
+            # Stored embeddings come from other packs of texts, so float32 sums differ.
+            torch.testing.assert_close(stored[task][view][list(rows)], embedded_BD, atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(passed.outputs_BC, trainer.model(batch), atol=1e-5, rtol=1e-5)
-        assert passed.views_BD.keys() == batch.views.keys()
 
 
-def test_a_head_without_weights_on_a_frozen_encoder_learns_nothing_and_does_not_fail(make):
+def test_a_head_without_weights_on_a_frozen_encoder_trains_nothing_and_does_not_fail(make):
     trainer = make(train_encoder=False)
     before = bits(trainer)
     losses = trainer.step(0, [NEAR])

@@ -1,4 +1,4 @@
-"""A triplet task from its file to its predictions: an anchor, a positive and a hard negative, and no label."""
+"""A triplet task from its file to its predictions: anchor, positive and hard negative, without a label."""
 
 import csv
 import json
@@ -11,15 +11,13 @@ from click.testing import CliRunner
 import plait
 from plait.cli.main import cli
 from plait.errors import PlaitError, RequestError
-from plait.evaluation.find import find_split
-from plait.model.about import read_about
-from plait.model.load import load_model
-from plait.recipe.read import read_recipe, recipe_from
-from plait.recipe.tree import Tree
-from plait.training.loop import Stopped, resume
-from plait.training.settle import settle, settle_recipe
-from plait.training.tables import TABLES
-from plait.training.trainer import Trainer
+from plait.model.directory.record import open_directory
+from plait.recipe.read import read_recipe
+from plait.resolve.run import resolve_tasks
+from plait.resolve.variants import VARIANTS
+from plait.runs.origins import find_split
+from plait.training.train import Stopped, resume
+from small_runs import metrics_lines, resolve, result_json, trainer_for
 from tiny import sentences, write_csv
 
 COLUMNS = ["anchor", "positive", "negative"]
@@ -27,7 +25,7 @@ ROWS = {"train": 40, "dev": 24}
 
 
 def triplets(split: str) -> list[tuple[str, str, str]]:
-    """The positive has the anchor's words in another order, the negative others."""
+    """The positive has the anchor's words in another order, the negative has other words."""
     first, others = sentences(ROWS[split], ROWS[split]), sentences(ROWS[split], ROWS[split] + 1)
     return [(text, " ".join(reversed(text.split())) + " too", other) for text, other in zip(first, others, strict=True)]
 
@@ -48,10 +46,10 @@ def trained(tiny_bert, tmp_path_factory) -> plait.Result:
     return plait.train(recipe_for(folder / "data", tiny_bert), folder / "run")
 
 
-def test_a_triplet_task_needs_no_more_than_its_columns(tiny_bert, tmp_path):
-    settled = settle_recipe(recipe_from(Tree(recipe_for(tmp_path / "data", tiny_bert)), TABLES))
-    task = settled.tasks["near"]
-    assert (task.spec.labels.kind, task.spec.label, task.spec.head, task.spec.link) == (
+def test_a_triplet_task_needs_only_its_columns(tiny_bert, tmp_path):
+    recipe = recipe_for(tmp_path / "data", tiny_bert)
+    task = resolve(recipe).last.tasks["near"]
+    assert (task.spec.labels.kind, task.spec.label, task.spec.head_name, task.spec.link) == (
         "triplets",
         (),
         "nearer",
@@ -59,28 +57,27 @@ def test_a_triplet_task_needs_no_more_than_its_columns(tiny_bert, tmp_path):
     )
     assert [(loss.name, loss.options) for loss in task.settings.loss] == [("simcse_supervised", {"temperature": 0.05})]
     assert task.settings.label is None
-    assert Trainer(settled).views("near") == ("first", "second", "third")
+    assert trainer_for(recipe).views("near") == ("first", "second", "third")
     assert task.train.labels.tolist() == [1] * 40
     assert [list(row) for row in zip(*task.train.texts, strict=True)] == [list(row) for row in triplets("train")]
 
 
-def test_a_run_scores_how_often_the_positive_is_nearer(trained):
+def test_a_run_scores_how_often_the_positive_is_closer(trained):
     predicted = plait.load(trained.run).predict("near", triplets("dev"))
-    right = np.mean([prediction.label == "second" for prediction in predicted])
-    assert trained.scores == {"near": {"accuracy": pytest.approx(right)}}
-    # Its head has no weights, so the frozen encoder is the encoder as it came.
+    correct = np.mean([prediction.label == "second" for prediction in predicted])
+    assert trained.scores == {"near": {"accuracy": pytest.approx(correct)}}
+    # Its head has no weights, so the frozen encoder is the encoder as downloaded.
     dev = trained.baselines["dev"]
     assert dev["majority or mean"]["near"] == 0.5
     assert dev["zero-shot cosine"] == dev["frozen encoder"]
 
 
-def test_training_learns_its_triplets(tiny_bert, tmp_path):
+def test_training_learns_the_triplets(tiny_bert, tmp_path):
     recipe = recipe_for(tmp_path / "data", tiny_bert, epochs=15)
     recipe["tasks"]["near"]["dev"] = recipe["tasks"]["near"]["train"]
     result = plait.train(recipe, tmp_path / "run", baselines=False)
     assert result.scores["near"]["accuracy"] > 0.95
-    lines = [json.loads(line) for line in (result.run / "metrics.jsonl").read_text().splitlines()]
-    losses = [line["loss"]["near"] for line in lines if line["kind"] == "train"]
+    losses = [line["loss"]["near"] for line in metrics_lines(result.run) if line["kind"] == "train"]
     assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])
 
 
@@ -94,7 +91,7 @@ def test_a_prediction_follows_from_the_cosines(trained):
         assert prediction.score == prediction.probabilities[prediction.label]
 
 
-def test_swapped_choices_give_the_other_answer(trained):
+def test_swapped_candidates_swap_the_probabilities(trained):
     model = plait.load(trained.run)
     there = model.predict("near", triplets("dev"))
     back = model.predict("near", [(a, c, b) for a, b, c in triplets("dev")])
@@ -111,11 +108,11 @@ def test_anything_but_three_texts_is_refused(trained, wrong):
 
 
 def test_a_saved_model_finds_its_dev_data_again(trained):
-    model = load_model(trained.model, device="cpu")
-    examples = find_split(model, trained.run, read_about(trained.model), "dev", None)
+    record = open_directory(trained.model).record
+    examples = find_split(record, trained.model, "dev", None)
     assert [list(column) for column in examples["near"].texts] == [list(c) for c in zip(*triplets("dev"), strict=True)]
-    settled = settle(read_recipe(trained.run / "recipe.yaml", TABLES), 40)
-    assert settled.specs["near"] == model.tasks["near"]
+    resolved = resolve_tasks(read_recipe(trained.run / "recipe.yaml", VARIANTS), 40, 16)
+    assert resolved.specs["near"] == record.tasks["near"]
 
 
 def test_the_command_line_predicts_and_evaluates_triplets(trained, tmp_path):
@@ -125,7 +122,7 @@ def test_the_command_line_predicts_and_evaluates_triplets(trained, tmp_path):
         return ran.output
 
     assert run("predict", trained.run, "near", "a dog", "the dog", "a storm").startswith(("second ", "third "))
-    source = read_about(trained.run)["recipe"]["tasks"]["near"]["dev"][0]
+    source = open_directory(trained.run).record.provenance.recipe["tasks"]["near"]["dev"][0]
     data = trained.run.parent / "data"
     run("predict", trained.run, "near", "--input", data / source, "--output", tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
@@ -139,13 +136,13 @@ def test_the_command_line_predicts_and_evaluates_triplets(trained, tmp_path):
     assert given["scores"]["near"]["values"] == pytest.approx(trained.scores["near"])
 
 
-def test_a_stopped_run_goes_on_to_the_same_bits(tiny_bert, tmp_path):
+def test_a_resumed_run_ends_with_equal_weights(tiny_bert, tmp_path):
     recipe = recipe_for(tmp_path / "data", tiny_bert)
     whole = plait.train(recipe, tmp_path / "whole", baselines=False)
     with pytest.raises(Stopped):
         plait.train(recipe, tmp_path / "run", baselines=False, stop=lambda: True)
-    ends = [json.loads((run / "result.json").read_text()) for run in (whole.run, resume(tmp_path / "run").run)]
-    assert ends[0]["last_weights_sha256"] == ends[1]["last_weights_sha256"]
+    ends = [result_json(run)["last_weights_sha256"] for run in (whole.run, resume(tmp_path / "run").run)]
+    assert ends[0] == ends[1]
 
 
 def test_triplets_train_beside_other_tasks(tiny_recipe, tiny_bert, tmp_path):
@@ -158,21 +155,21 @@ def test_triplets_train_beside_other_tasks(tiny_recipe, tiny_bert, tmp_path):
 
 def mistakes(recipe: dict) -> list[str]:
     with pytest.raises(PlaitError) as caught:
-        settle_recipe(recipe_from(Tree(recipe), TABLES))
+        resolve(recipe)
     return list(caught.value.mistakes)
 
 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"label": "anchor"}, "recipe: tasks.near.label: triplets have no label; take it away"),
-        ({"head": "cosine"}, "recipe: tasks.near.head: cosine reads two texts, the task has 3; fitting: nearer"),
+        ({"label": "anchor"}, "recipe: tasks.near.label: triplets have no label; remove it"),
+        ({"head": "cosine"}, "recipe: tasks.near.head: cosine reads two texts, the task has 3; suitable: nearer"),
         (
             {"loss": "mse"},
-            "tasks.near.loss: mse cannot learn from triplets labels; "
-            "fitting: info_nce, multiple_negatives, simcse_supervised, triplet",
+            "tasks.near.loss: mse cannot learn from triplets; "
+            "suitable: info_nce, multiple_negatives, simcse_supervised, triplet",
         ),
-        ({"metric": "f1"}, "tasks.near.metric: f1 is not for triplets labels; allowed: accuracy"),
+        ({"metric": "f1"}, "tasks.near.metric: f1 is not for triplets; allowed: accuracy"),
         (
             {"label_smoothing": 0.1},
             "tasks.near.label_smoothing: class_weights and label_smoothing are for classes and yes/no, "
@@ -188,29 +185,29 @@ def mistakes(recipe: dict) -> list[str]:
         ),
     ],
 )
-def test_what_triplets_cannot_have_is_refused(tiny_bert, tmp_path, keys, message):
+def test_keys_that_triplets_cannot_have_are_refused(tiny_bert, tmp_path, keys, message):
     recipe = recipe_for(tmp_path / "data", tiny_bert)
     recipe["tasks"]["near"] |= keys
     assert mistakes(recipe) == [message]
 
 
-def test_a_shared_layer_has_no_head_for_triplets(tiny_bert, tmp_path):
+def test_no_head_for_triplets_follows_a_shared_layer(tiny_bert, tmp_path):
     recipe = recipe_for(tmp_path / "data", tiny_bert, shared_layer="tanh")
     assert mistakes(recipe) == [
-        "tasks.near.dev: the task has no head, so there is nothing to score; take dev away, or give it a head"
+        "tasks.near.dev: the task has no head, so there is nothing to score; remove dev, or give it a head"
     ]
     recipe["tasks"]["near"]["head"] = "nearer"
     assert mistakes(recipe) == [
-        "recipe: tasks.near.head: nearer compares embeddings and cannot stand behind a shared_layer; drop one"
+        "recipe: tasks.near.head: nearer compares embeddings and cannot follow a shared_layer; remove one of them"
     ]
 
 
-def test_a_frozen_encoder_has_nothing_to_learn_from_triplets_alone(tiny_bert, tmp_path):
-    with pytest.raises(PlaitError, match="simcse_supervised teaches the encoder, and train_encoder: false"):
+def test_triplets_alone_cannot_train_a_frozen_encoder(tiny_bert, tmp_path):
+    with pytest.raises(PlaitError, match="simcse_supervised trains the encoder, but train_encoder is false"):
         plait.train(recipe_for(tmp_path / "data", tiny_bert, train_encoder=False), tmp_path / "run")
 
 
-def test_empty_texts_of_any_column_are_bad_rows(tiny_bert, tmp_path):
+def test_empty_texts_in_any_column_are_bad_rows(tiny_bert, tmp_path):
     recipe = recipe_for(tmp_path / "data", tiny_bert)
     with Path(recipe["tasks"]["near"]["train"]).open("a") as file:
         file.write(",b,c\r\na, ,c\r\na,b,\r\na,b\r\n")
@@ -218,5 +215,5 @@ def test_empty_texts_of_any_column_are_bad_rows(tiny_bert, tmp_path):
         "near-train.csv:42: the text in column 'anchor' is empty",
         "near-train.csv:43: the text in column 'positive' is empty",
         "near-train.csv:44: the text in column 'negative' is empty",
-        "near-train.csv:45: 2 fields where the header has 3",
+        "near-train.csv:45: 2 fields, but the header has 3; complete or remove the row",
     ]

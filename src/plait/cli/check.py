@@ -10,7 +10,7 @@ import click
 from plait.cli.train import complete_recipe, recipe_options
 
 if TYPE_CHECKING:
-    from plait.training.plan import TaskFacts
+    from plait.training.estimate import TaskPreview
 
 __all__ = ["command"]
 
@@ -21,32 +21,32 @@ __all__ = ["command"]
 @click.option("--trial/--no-trial", default=True, help="Train 3 steps to estimate memory and time.")
 @click.option("--json", "as_json", is_flag=True, help="The same facts as JSON.")
 def command(
-    recipe: str, data: Path | None, assignments: tuple[str, ...], profile: str | None, trial: bool, as_json: bool
+    recipe: str, data: Path | None, overrides: tuple[str, ...], profile: str | None, trial: bool, as_json: bool
 ) -> None:
-    """Tell what a recipe would train.
+    """Show what a recipe would train.
 
-    Names every mistake of RECIPE and its data, and exits with 2; or prints rows, labels, steps, repeats, and the
-    memory and time that the run would need.
+    Lists every mistake in RECIPE and its data and exits with 2, or prints rows, labels, steps, repeats, and the memory
+    and time that the run would need.
     """
     from functools import partial
 
     from plait.cli.display import console, duration, print_json
     from plait.data.read import SHOWN
     from plait.errors import PlaitError
-    from plait.training.loop import as_recipe
-    from plait.training.plan import TRIED, run_facts, whole_trial
-    from plait.training.settle import settle_run
+    from plait.resolve.run import resolve_run
+    from plait.training.estimate import TRIED, preview_run, total_cost
+    from plait.training.train import as_recipe
 
     try:
-        settled = settle_run(as_recipe(recipe, data, profile, assignments), data)
-        stages = run_facts(settled, trial=trial)
+        resolved = resolve_run(as_recipe(recipe, data, profile, overrides), data)
+        stages = preview_run(resolved, trial=trial)
     except PlaitError as error:
         if as_json:
             print_json({"mistakes": error.mistakes})
         raise
-    found = settled.data
+    found = resolved.data
     bad = [asdict(row) for rows in found.bad.values() for row in rows]
-    tried, steps = whole_trial(stages), sum(stage.steps for stage in stages)
+    cost, steps = total_cost(stages), sum(stage.steps for stage in stages)
     several = len(stages) > 1
     if as_json:
         print_json(
@@ -59,7 +59,7 @@ def command(
                 "steps": steps,
                 "overlaps": asdict(found.overlaps()),
                 "bad_rows": bad,
-                "trial": tried and asdict(tried),
+                "cost": cost and asdict(cost),
             }
         )
         return
@@ -67,38 +67,35 @@ def command(
     say(f"{recipe}: no mistakes\n")
     for number, stage in enumerate(stages, start=1):
         if several:
-            time = f", about {duration(stage.trial.seconds)}" if stage.trial else ""
+            time = f", about {duration(stage.cost.seconds)}" if stage.cost else ""
             epochs = f"epochs: {stage.epochs}, schedule: {stage.schedule}{time}"
             say(f"stage {number} of {len(stages)}: {stage.steps:,} steps, {epochs}\n")
         for task in stage.tasks:
-            show_task(say, task)
-    for sentence in found.sentences():
+            _show_task(say, task)
+    for sentence in found.data_notes():
         say(sentence)
     for row in bad[:SHOWN]:
-        say(f"left out: {row['where']}: {row['problem']}")
+        say(f"skipped: {row['where']}: {row['problem']}")
     if len(bad) > SHOWN:
-        say(f"left out: ... and {len(bad) - SHOWN:,} more bad rows")
+        say(f"skipped: ... and {len(bad) - SHOWN:,} more bad rows")
     *_, last = stages
     say(f"steps: {steps:,} in all" + ("" if several else f", epochs: {last.epochs}, schedule: {last.schedule}"))
-    if tried:
-        say(
-            f"estimated from {TRIED} real steps{' of each stage' if several else ''}: {duration(tried.seconds)} ",
-            end="",
-        )
-        say(f"with evaluation and baselines, peak memory {tried.peak_memory / 2**30:.1f} GiB")
+    if cost:
+        steps_tried = f"{TRIED} real steps{' of each stage' if several else ''}"
+        memory = f"peak memory {cost.peak_memory / 2**30:.1f} GiB"
+        say(f"estimated from {steps_tried}: {duration(cost.seconds)} with evaluation and baselines, {memory}")
 
 
-def show_task(say: Callable[..., None], task: "TaskFacts") -> None:
-    """What would be trained of one task."""
+def _show_task(say: Callable[..., None], task: "TaskPreview") -> None:
     rows = ", ".join(f"{count:,} {split}" for split, count in task.rows.items())
-    commonest = "" if task.commonest is None else f"; the commonest class has {task.commonest:.0%}"
+    majority = "" if task.majority is None else f"; the most common class has {task.majority:.0%}"
     say(f"{task.task}: {task.kind} ({task.labels})")
-    say(f"  rows       {rows}{commonest}")
+    say(f"  rows       {rows}{majority}")
     say(f"  tokens     median {task.tokens_median:.0f}, 95 % up to {task.tokens_95:.0f}; ", end="")
-    say(f"{task.truncated:,} of {task.inputs:,} inputs are cut at {task.limit}")
+    say(f"{task.truncated:,} of {task.inputs:,} inputs are truncated to {task.limit}")
     if not task.learns:
-        say(f"  learns by  nothing, it is only scored: {task.head}, learn: false\n")
+        say(f"  not trained, only scored: {task.head}, learn: false\n")
         return
-    say(f"  learns by  {task.head}, {task.loss}")
-    say(f"  an epoch   {task.steps_per_epoch:,.0f} steps, {task.samples_per_epoch:,.0f} samples; ", end="")
-    say(f"in all, each row is seen {task.seen:.1f} times\n")
+    say(f"  trained by {task.head}, {task.loss}")
+    say(f"  per epoch  {task.steps_per_epoch:,.0f} steps, {task.samples_per_epoch:,.0f} samples; ", end="")
+    say(f"each row is seen {task.seen:.1f} times in total\n")

@@ -9,7 +9,7 @@ __all__ = ["command"]
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print a shell's completion script.
+    """Print the completion script for a shell.
 
     Use it with: eval "$(plait completion bash)"
     """

@@ -14,13 +14,13 @@ __all__ = ["command"]
     "--config",
     "encoder",
     metavar="DIR",
-    help="The directory, or the name of an encoder, with config.json and the tokenizer.  [default: beside the weights]",
+    help="A directory or encoder name with config.json and the tokenizer.  [default: beside the weights]",
 )
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 def command(checkpoint: Path, out: Path, encoder: str | None, as_json: bool) -> None:
-    """Turn pickled weights (.bin, .pt, .pth) into safetensors.
+    """Convert pickled weights (.bin, .pt, .pth) to safetensors.
 
-    CHECKPOINT is a directory in Hugging Face's layout, or a file of weights. No code of the file is run.
+    CHECKPOINT is a directory in Hugging Face's layout, or a file of weights. No code in the file is executed.
     """
     from plait.cli.display import print_json
     from plait.model.convert import convert, list_some

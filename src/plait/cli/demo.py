@@ -3,13 +3,17 @@
 import sys
 from pathlib import Path
 from shutil import which
+from typing import TYPE_CHECKING
 
 import click
 
+if TYPE_CHECKING:
+    from plait.runs.directory import RunDirectory
+
 __all__ = ["command"]
 
-RECIPE = "starter"
-TEXTS: dict[str, list[str | tuple[str, str]]] = {
+_RECIPE = "starter"
+_TEXTS: dict[str, list[str | tuple[str, str]]] = {
     "sentiment": [
         "Cancelled my subscription after a week, it crashed every single morning.",
         "Does what it says. Nothing more, nothing less.",
@@ -38,25 +42,27 @@ TEXTS: dict[str, list[str | tuple[str, str]]] = {
 def command(out: Path) -> None:
     """Watch one encoder learn three tasks.
 
-    Trains the starter recipe, shows its scores beside baselines, and predictions of each task.
+    Trains the starter recipe, then shows its scores beside baselines and predictions for each task.
     """
     from plait.cli.display import console
     from plait.cli.train import run_recipe
     from plait.inference.predictor import load
+    from plait.runs.directory import RunDirectory
 
     screen = console()
-    if (out / "result.json").is_file():
-        screen.print(f"{out} is there already, trained and finished; delete it to train again.\n")
-    elif (out / "run.json").is_file():
-        screen.print(f"{out} was begun and not finished: going on with it.\n")
+    run = RunDirectory(out)
+    if run.is_trained:
+        screen.print(f"{out} is already trained; delete it to train again.\n")
+    elif run.has_begun:
+        screen.print(f"{out} was interrupted: resuming it.\n")
         run_recipe(None, resume=out)
     else:
         screen.print("One encoder (all-MiniLM-L6-v2), three tasks, 320 training rows each:")
         screen.print("sentiment of reviews, duplicate questions, similarity of sentences.\n")
-        run_recipe(RECIPE, out=out)
-    show_scores(out)
+        run_recipe(_RECIPE, out=out)
+    _show_scores(run)
     predictor = load(out)
-    for task, examples in TEXTS.items():
+    for task, examples in _TEXTS.items():
         screen.print(f"\n{task}: plait predict {out}/best {task} …", style="bold")
         for example, prediction in zip(examples, predictor.predict(task, examples), strict=True):  # type: ignore[arg-type]
             answer = (
@@ -67,17 +73,17 @@ def command(out: Path) -> None:
             shown = example if isinstance(example, str) else " | ".join(example)
             screen.print(f"  {answer:>14}   {shown}")
     screen.print("\nWhat to try next:")
-    for line in next_steps(out):
+    for line in _next_steps(out):
         screen.print(f"  {line}", soft_wrap=True)
 
 
-def next_steps(out: Path) -> list[str]:
-    """Commands that work from here, with what each is for."""
+def _next_steps(out: Path) -> list[str]:
+    """Commands that work from here, and what each is for."""
     steps = [
         (f'plait predict {out}/best sentiment "your own sentence"', ""),
         (f"plait evaluate {out} --split test", "every metric, with intervals"),
-        (f"plait check {RECIPE}", "what the recipe trains, and what it costs"),
-        (f"plait train {RECIPE} --set epochs=8 --out runs/longer", "the same for longer"),
+        (f"plait check {_RECIPE}", "what the recipe trains, and how long it takes"),
+        (f"plait train {_RECIPE} --set epochs=8 --out runs/longer", "the same, trained for longer"),
         (f"less {out}/best/README.md", "the model card"),
     ]
     if which("plait") is None:
@@ -87,28 +93,25 @@ def next_steps(out: Path) -> list[str]:
     return [f"{command:<60} {meaning}".rstrip() for command, meaning in steps]
 
 
-def show_scores(run: Path) -> None:
+def _show_scores(run: "RunDirectory") -> None:
     """Dev and test scores beside their baselines."""
-    import json
-
     from plait.cli.display import console, print_scores
     from plait.evaluation.evaluate import score_task
-    from plait.evaluation.find import find_split
-    from plait.model.about import read_about
-    from plait.model.load import load_model
+    from plait.model.directory.load import load_model
+    from plait.runs.origins import find_split
 
-    model, about = load_model(run), read_about(run)
-    result = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    loaded, result = load_model(run.best), run.read_result()
+    assert loaded.record is not None, "a run has a plait model"
     for split in ("dev", "test"):
-        examples = find_split(model, run, about, split, None)
-        scores = {task: score_task(model, task, part, intervals=True) for task, part in examples.items()}
+        examples = find_split(loaded.record, loaded.folder, split, None)
+        scores = {task: score_task(loaded.model, task, part, intervals=True) for task, part in examples.items()}
         print_scores(
             console(),
             f"{split}: {sum(task.rows for task in scores.values())} examples that were not trained on",
             {task: found.metric for task, found in scores.items()},
             {task: found.value for task, found in scores.items()},
-            result["baselines"].get(split, {}),
+            result.baselines.get(split, {}),
             {task: found.interval for task, found in scores.items()},
         )
-    minutes, seconds = divmod(round(result["seconds"]), 60)
-    console().print(f"Trained in {minutes} min {seconds:02d} s with {result['threads']} threads. The model: {run}/best")
+    minutes, seconds = divmod(round(result.seconds), 60)
+    console().print(f"Trained in {minutes} min {seconds:02d} s with {result.threads} threads. The model: {run.best}")

@@ -8,25 +8,24 @@ from typing import Any
 import click
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
 from rich.table import Table
 
-from plait.model.card import number
-from plait.model.watch import Watcher
+from plait.model.card import three_decimals
+from plait.progress import Progress
 
 __all__ = [
-    "Lines",
     "console",
     "duration",
-    "number",
     "print_conflicts",
     "print_json",
     "print_scores",
     "print_table",
-    "watcher_for",
+    "progress_for",
 ]
 
-EVERY = 10.0  # seconds between two lines of progress in a pipe
+_EVERY = 10.0  # seconds between two lines of progress in a pipe
 
 
 def console() -> Console:
@@ -40,21 +39,21 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def watcher_for(as_json: bool) -> Watcher:
-    """The display that suits where the output goes."""
+def progress_for(as_json: bool) -> Progress:
+    """The display that suits the terminal, pipe or program that reads the output."""
     if as_json:
-        return JsonLines()
+        return _JsonLines()
     errors = Console(stderr=True, highlight=False, markup=False)
-    return Bar(errors) if errors.is_terminal else Lines()
+    return _Bar(errors) if errors.is_terminal else _Lines()
 
 
-def score_line(record: Mapping[str, Any]) -> str:
+def _score_line(record: Mapping[str, Any]) -> str:
     """An evaluation in one line."""
     parts = [
-        f"{task} {record['metrics'][task]} {number(values.get(record['metrics'][task]))}"
+        f"{task} {record['metrics'][task]} {three_decimals(values.get(record['metrics'][task]))}"
         for task, values in record["dev"].items()
     ]
-    mean = f"  mean {number(record['mean'])}" if len(parts) > 1 else ""
+    mean = f"  mean {three_decimals(record['mean'])}" if len(parts) > 1 else ""
     best = "  (best so far)" if record["best"] and parts else ""
     stage = f"stage {record['stage'] + 1}, " if "stage" in record else ""
     where = f"{stage}epoch {record['epoch'] + 1}, step {record['step']}: "
@@ -62,37 +61,35 @@ def score_line(record: Mapping[str, Any]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it."""
+    """A time for people."""
     return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
-class Speed:
-    """Examples a second since the part began."""
+class _Speed:
+    """Examples per second since the part began."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()
         self.examples = 0
 
     def add(self, examples: int) -> float:
-        """The speed so far."""
         self.examples += examples
         return self.examples / max(time.monotonic() - self.started, 1e-9)
 
 
-class Bar:
-    """One calm bar at a time, with speed and time left."""
+class _Bar:
+    """One bar at a time, with speed and time left."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.progress: Progress | None = None
+        self.progress: RichProgress | None = None
         self.task = TaskID(0)
-        self.speed = Speed()
+        self.speed = _Speed()
 
     def begin(self, what: str, total: int, done: int = 0) -> None:
-        """Show a new bar."""
         self.end()
         of = "/{task.total:,.0f}" if total else ""
-        self.progress = Progress(
+        self.progress = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.completed:,.0f}" + of),
@@ -105,10 +102,9 @@ class Bar:
         )
         self.progress.start()
         self.task = self.progress.add_task(what, total=total or None, completed=done, speed="", loss="")
-        self.speed = Speed()
+        self.speed = _Speed()
 
     def advance(self, count: int = 1, **facts: Any) -> None:
-        """Move the bar."""
         if self.progress is None:
             return
         speed = f"{self.speed.add(facts.get('examples', count)):,.0f} {'examples' if 'examples' in facts else ''}/s"
@@ -116,83 +112,73 @@ class Bar:
         self.progress.update(self.task, advance=count, speed=speed, loss=f"loss {losses}" if losses else "")
 
     def end(self) -> None:
-        """Take the bar away."""
         if self.progress is not None:
             self.progress.stop()
             self.progress = None
 
     def scores(self, record: dict[str, Any]) -> None:
-        """A line above the bar."""
-        self.console.print(score_line(record))
+        self.console.print(_score_line(record))
 
     def note(self, message: str) -> None:
-        """A line above the bar."""
         self.console.print(message)
 
 
-class Lines:
-    """A plain line now and then."""
+class _Lines:
+    """Plain lines for a pipe."""
 
     def __init__(self) -> None:
         self.what = ""
         self.done = self.done_before = self.total = 0
         self.last = 0.0
-        self.speed = Speed()
+        self.speed = _Speed()
 
     def begin(self, what: str, total: int, done: int = 0) -> None:
-        """Say what begins."""
         self.what, self.total, self.done, self.last = what, total, done, time.monotonic()
         self.done_before = done
-        self.speed = Speed()
+        self.speed = _Speed()
         click.echo(f"{what} ({total:,})" if total else what, err=True)
 
     def advance(self, count: int = 1, **facts: Any) -> None:
-        """Say how far it is, not too often."""
         self.done += count
         speed = self.speed.add(facts.get("examples", count))
         now = time.monotonic()
-        if now - self.last >= EVERY:
+        if now - self.last >= _EVERY:
             self.last = now
             left = (self.total - self.done) * (now - self.speed.started) / max(self.done - self.done_before, 1)
             of, end = (f"/{self.total:,}", f", {left:,.0f} s left") if self.total else ("", "")
             click.echo(f"  {self.what}: {self.done:,}{of}, {speed:,.0f}/s{end}", err=True)
 
     def end(self) -> None:
-        """Nothing to take away."""
+        pass
 
     def scores(self, record: dict[str, Any]) -> None:
-        """One line."""
-        click.echo(score_line(record), err=True)
+        click.echo(_score_line(record), err=True)
 
     def note(self, message: str) -> None:
-        """One line."""
         click.echo(message, err=True)
 
 
-class JsonLines:
-    """Evaluations and notes as JSON, one a line."""
+class _JsonLines:
+    """Evaluations and notes as JSON, one per line."""
 
     def begin(self, what: str, total: int, done: int = 0) -> None:
-        """A part begins."""
         print_json({"kind": "begin", "what": what, "total": total, "done": done})
 
     def advance(self, count: int = 1, **facts: Any) -> None:
-        """metrics.jsonl has every step."""
+        pass  # metrics.jsonl has every step
 
     def end(self) -> None:
-        """Nothing."""
+        pass
 
     def scores(self, record: dict[str, Any]) -> None:
-        """The evaluation as it stands in metrics.jsonl."""
         print_json(record)
 
     def note(self, message: str) -> None:
-        """A sentence."""
         print_json({"kind": "note", "message": message})
 
 
 def print_table(out: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A plain table; what does not fit goes over several lines."""
+    """A plain table; long cells wrap."""
     table = Table(box=box.SIMPLE_HEAD)
     for name in names:
         table.add_column(name)
@@ -209,33 +195,38 @@ def print_scores(
     baselines: Mapping[str, Mapping[str, float]],
     intervals: Mapping[str, tuple[float, float] | None] | None = None,
 ) -> None:
-    """A table of the score of each task beside its baselines, and their means."""
+    """A table of each task's score beside its baselines, and their means."""
     table = Table(box=box.SIMPLE_HEAD)
     for place, column in enumerate(["task", "metric", *baselines, "plait", *(["95 % interval"] if intervals else [])]):
         table.add_column(column, justify="left" if place < 2 else "right")
     for task, value in scores.items():
-        row = [task, metrics[task], *(number(found.get(task)) for found in baselines.values()), number(value)]
+        row = [
+            task,
+            metrics[task],
+            *(three_decimals(found.get(task)) for found in baselines.values()),
+            three_decimals(value),
+        ]
         if intervals:
             interval = intervals[task]
-            row.append(f"{number(interval[0])} to {number(interval[1])}" if interval else "–")
+            row.append(f"{three_decimals(interval[0])} to {three_decimals(interval[1])}" if interval else "–")
         table.add_row(*row)
     if len(scores) > 1:
-        means = [mean_of(found, scores) for found in baselines.values()]
-        table.add_row("mean", "", *map(number, means), number(mean_of(scores, scores)))
+        means = [_mean_of(found, scores) for found in baselines.values()]
+        table.add_row("mean", "", *map(three_decimals, means), three_decimals(_mean_of(scores, scores)))
     out.print(title, soft_wrap=True)
     out.print(table)
 
 
 def print_conflicts(out: Console, conflicts: Mapping[str, Mapping[str, float]], when: str = "") -> None:
-    """A table of how the gradients of each pair of tasks stood to each other."""
+    """A table of the cosines between the gradients of each pair of tasks."""
     rows = [
         (pair, f"{found['mean']:+.3f}", f"{found['negative']:.0%}", f"{found['count']:,}")
         for pair, found in conflicts.items()
     ]
-    out.print(f"{when}gradients of the tasks, -1 against each other to +1 alike", soft_wrap=True)
-    print_table(out, ("tasks", "mean cosine", "below 0", "steps watched"), rows)
+    out.print(f"{when}cosines between the tasks' gradients, from -1 (opposed) to +1 (aligned)", soft_wrap=True)
+    print_table(out, ("tasks", "mean cosine", "below 0", "steps measured"), rows)
 
 
-def mean_of(table: Mapping[str, float], tasks: Mapping[str, float]) -> float | None:
-    """The mean over all tasks; none where a task is missing."""
+def _mean_of(table: Mapping[str, float], tasks: Mapping[str, float]) -> float | None:
+    """The mean over all tasks; None if one is missing."""
     return sum(table[task] for task in tasks) / len(tasks) if all(task in table for task in tasks) else None

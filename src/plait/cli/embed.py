@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plait.cli.files import engine_option, file_options, tell, work_through
+from plait.cli.files import engine_option, file_options, log, process_file
 
 if TYPE_CHECKING:
     from plait.inference.stream import Job
-    from plait.model.load import EngineName
+    from plait.model.directory.load import EngineName
 
 __all__ = ["command"]
 
@@ -17,7 +17,7 @@ __all__ = ["command"]
 @click.command()
 @click.argument("model", type=click.Path())
 @file_options(".npy, .parquet, .jsonl or .csv")
-@click.option("--text", "column", metavar="COLUMN", help="The file's text column.  [default: as in training]")
+@click.option("--text", "column", metavar="COLUMN", help="The text column of the file.  [default: as in training]")
 @engine_option
 @click.option("--json", "as_json", is_flag=True, help="Progress and result as JSON lines.")
 def command(
@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Embed every row of a file.
 
-    The other columns are passed through, but for .npy, which holds the vectors alone. A bad row gets no vector (NaN in
+    Other columns are passed through, except to .npy, which holds only the vectors. A bad row gets no vector (NaN in
     .npy) and a line in the file of errors. MODEL may also be a plain Hugging Face or sentence-transformers encoder.
     """
     if source is None:
@@ -43,13 +43,12 @@ def command(
     def make() -> "Job":
         from plait.inference.predictor import load
         from plait.inference.stream import embed_job
-        from plait.model.load import model_identity
 
-        predictor = load(model, engine=engine, workers=workers or 0, tell=tell)
+        predictor = load(model, engine=engine, workers=workers or 0, log=log)
         default = next((spec.text[0] for spec in predictor.tasks.values()), "text")
-        return embed_job(predictor, column or default, model_identity(model))
+        return embed_job(predictor, column or default)
 
-    work_through(
+    process_file(
         make,
         source,
         output,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plait.cli.files import engine_option, tell
+from plait.cli.files import engine_option, log
 
 if TYPE_CHECKING:
-    from plait.model.load import EngineName
+    from plait.model.directory.load import EngineName
 
 __all__ = ["command"]
 
@@ -18,7 +18,7 @@ __all__ = ["command"]
 @click.argument("model", type=click.Path())
 @click.option("--split", type=click.Choice(["train", "dev", "test"]), default="dev", show_default=True)
 @click.option("--on", "files", multiple=True, metavar="TASK=FILE", help="Other labelled data for a task.")
-@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where data files lie.")
+@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of the data files.")
 @click.option(
     "--mistakes",
     type=click.Path(path_type=Path),
@@ -26,7 +26,7 @@ __all__ = ["command"]
     help="Write the wrong predictions, worst first: .csv or .jsonl.",
 )
 @engine_option
-@click.option("--json", "as_json", is_flag=True, help="The same facts as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 def command(
     model: str,
     split: str,
@@ -38,56 +38,64 @@ def command(
 ) -> None:
     """Score a model on labelled data.
 
-    MODEL is a model directory or a run. Scores come with 95 % bootstrap intervals and beside their baselines.
-    Of tasks that compare two texts it tells how often swapping them changes the answer.
-    With --mistakes, the wrong predictions of each task go to a file, the surest first; of scores all, the farthest off
-    first.
+    MODEL is a model directory or a run. Scores come with 95 % bootstrap intervals and beside their baselines. For tasks
+    that compare two texts, it also shows how often swapping them changes the prediction. --mistakes writes the wrong
+    predictions of each task to a file, most confident first; for scores all predictions, largest error first.
     """
-    from plait.cli.display import console, number, print_json, print_scores, watcher_for
-    from plait.evaluation.evaluate import decode_examples, score
-    from plait.evaluation.find import find_split, given_examples
+    from plait.cli.display import console, print_json, print_scores, print_table, progress_for
+    from plait.data.examples import Examples
+    from plait.evaluation.evaluate import score_predictions
     from plait.evaluation.mistakes import check_place, find_mistakes, write_mistakes
     from plait.evaluation.order import measure_order, needs_pass
-    from plait.model.about import read_about
-    from plait.model.ensemble import count_cut
-    from plait.model.load import load_model
+    from plait.model.card import three_decimals
+    from plait.model.directory.load import load_model
+    from plait.model.directory.record import open_directory
+    from plait.model.encode_texts import predict_columns
+    from plait.runs.origins import find_split, given_examples
 
     if mistakes:
         check_place(mistakes)
-    about = read_about(model)
-    loaded = load_model(model, engine=engine, tell=tell)
-    examples = given_examples(loaded, files) if files else find_split(loaded, model, about, split, data)
+    record = open_directory(model).record
+    loaded = load_model(model, engine=engine, log=log)
+    scored = loaded.model
+    examples: dict[str, Examples] = (
+        given_examples(record.tasks, files) if files else find_split(record, loaded.folder, split, data)
+    )
     if mistakes:
         check_place(mistakes, {where.rpartition(":")[0] for part in examples.values() for where in part.origins})
-    watcher = watcher_for(as_json)
-    why = "its members do not share their" if "members" in about else "it was trained without"
-    for task in loaded.tasks if not files else ():
+    progress = progress_for(as_json)
+    why = "its members do not share their" if record.provenance.members else "it was trained without"
+    for task in scored.tasks if not files else ():
         if task not in examples:
-            watcher.note(f"{task}: is not scored, {why} {split} data; give --on {task}=FILE")
-    passes = {task: 2 if needs_pass(loaded, task) else 1 for task in examples}
-    inputs = sum(passes[task] * len(part) * len(part.texts) for task, part in examples.items())
-    watcher.begin("evaluating", inputs)
-    decoded = {task: decode_examples(loaded, task, part, progress=watcher.advance) for task, part in examples.items()}
-    scores = {
-        task: score(loaded.tasks[task], part.labels, decoded[task], intervals=True) for task, part in examples.items()
+            progress.note(f"{task}: not scored, {why} {split} data; give --on {task}=FILE")
+    passes = {task: 2 if needs_pass(scored, task) else 1 for task in examples}
+    progress.begin("evaluating", sum(passes[task] * len(part) * len(part.texts) for task, part in examples.items()))
+    predicted = {
+        task: predict_columns(scored, task, part.texts, advance=progress.advance) for task, part in examples.items()
     }
-    orders = {
-        task: measure_order(loaded, task, part, decoded[task], progress=watcher.advance)
+    scores = {
+        task: score_predictions(scored.tasks[task], part.labels, predicted[task].predictions, intervals=True)
         for task, part in examples.items()
     }
-    watcher.end()
-    for task, part in examples.items():
-        inputs, cut = count_cut(loaded, part.texts, task)
-        if cut:
-            watcher.note(f"{task}: {cut:,} of {inputs:,} inputs were cut at {loaded.tasks[task].max_length} tokens")
-    wrong = {task: find_mistakes(loaded.tasks[task], part, decoded[task]) for task, part in examples.items()}
+    orders = {
+        task: measure_order(scored, task, part, predicted[task].predictions, advance=progress.advance)
+        for task, part in examples.items()
+    }
+    progress.end()
+    for task, answered in predicted.items():
+        if answered.truncated:
+            counts = f"{answered.truncated:,} of {answered.inputs:,} inputs"
+            progress.note(f"{task}: {counts} were truncated to {scored.tasks[task].max_length} tokens")
+    wrong = {
+        task: find_mistakes(scored.tasks[task], part, predicted[task].predictions) for task, part in examples.items()
+    }
     if mistakes:
         write_mistakes([mistake for found in wrong.values() for mistake in found], mistakes)
-    baselines = {} if files else about["baselines"].get(split, {})
+    baselines = {} if files else record.provenance.baselines.get(split, {})
     if as_json:
-        told = {task: asdict(found) for task, found in scores.items()}
+        shown = {task: asdict(found) for task, found in scores.items()}
         order = {task: asdict(found) for task, found in orders.items() if found}
-        print_json({"kind": "result", "scores": told, "order": order, "baselines": baselines, "mistakes": mistakes})
+        print_json({"kind": "result", "scores": shown, "order": order, "baselines": baselines, "mistakes": mistakes})
         return
     out = console()
     metrics = {task: found.metric for task, found in scores.items()}
@@ -96,13 +104,12 @@ def command(
     title = f"{model} on {'the files given' if files else split}"
     print_scores(out, title, metrics, values, baselines, intervals)
     for task, found in scores.items():
-        every = ", ".join(f"{name} {number(value)}" for name, value in found.values.items())
+        every = ", ".join(f"{name} {three_decimals(value)}" for name, value in found.values.items())
         out.print(f"{task}, {found.rows:,} rows: {every}", soft_wrap=True)
-        if found.per_class:
-            shares = ", ".join(f"{name} {number(value)}" for name, value in found.per_class.items())
-            out.print(f"  right among those that are: {shares}", soft_wrap=True)
         if order_found := orders[task]:
             out.print(f"  {order_found.describe()}", soft_wrap=True)
+        if found.recall:
+            print_table(out, ("class", "recall"), [(name, three_decimals(v)) for name, v in found.recall.items()])
     if mistakes:
         counts = ", ".join(f"{len(found):,} of {task}" for task, found in wrong.items())
-        out.print(f"wrong predictions in {mistakes}, worst first (scores: every one): {counts}", soft_wrap=True)
+        out.print(f"wrong predictions, worst first (for scores all), in {mistakes}: {counts}", soft_wrap=True)

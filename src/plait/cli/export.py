@@ -9,16 +9,17 @@ __all__ = ["command"]
 
 @click.command()
 @click.argument("model", type=click.Path())
-@click.option("--to", "kind", type=click.Choice(["onnx"]), required=True, help="What to write.")
+@click.option("--to", "kind", type=click.Choice(["onnx"]), required=True, help="The output format.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A new directory for the result.")
-@click.option("--int8", is_flag=True, help="Weights of 8 bits: smaller and faster, answers a little different.")
+@click.option("--int8", is_flag=True, help="8-bit weights: smaller and faster, slightly different predictions.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 def command(model: str, kind: str, out: Path, int8: bool, as_json: bool) -> None:
-    """Write a model as ONNX graphs.
+    """Export a model as ONNX graphs.
 
     MODEL is a model directory, a run, or a plain encoder such as minilm. The result is the same model with a folder
-    onnx: for programs in any language, one graph for each way in which its tasks read texts, which gives their answers;
-    for --engine onnx the encoder alone. It is checked against PyTorch before it appears.
+    onnx. It has one graph per way in which the tasks read texts, which computes their predictions in programs of any
+    language, and one of the encoder alone, for --engine onnx. The graphs are checked against PyTorch before the result
+    appears.
     """
     from plait.cli.display import console, print_json, print_table
     from plait.export.export import export_onnx
@@ -46,6 +47,8 @@ def command(model: str, kind: str, out: Path, int8: bool, as_json: bool) -> None
         )
         for one in done.agreements
     ]
-    print_table(screen, ("graph", "gives", "largest difference from PyTorch", "least cosine"), rows)
-    what = f"{done.precision} graphs of {done.size / 1e6:.1f} MB in {out}/onnx, where README.md tells how to run them"
-    screen.print(f"{what}; in plait with --engine onnx", soft_wrap=True)
+    print_table(screen, ("graph", "output", "largest difference from PyTorch", "lowest cosine"), rows)
+    what = (
+        f"{done.precision} graphs of {done.size / 1e6:.1f} MB in {out}/onnx, where README.md explains how to run them"
+    )
+    screen.print(f"{what}; plait uses them with --engine onnx", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The options of the commands that work through files, and what they say at the end."""
+"""Options of the commands that process files, and what they print at the end."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from plait.inference.stream import Job
 
-__all__ = ["engine_option", "file_options", "tell", "work_through"]
+__all__ = ["engine_option", "file_options", "log", "process_file"]
 
 engine_option = click.option(
     "--engine",
@@ -19,27 +19,34 @@ engine_option = click.option(
     show_default=True,
     help="What embeds; onnx needs a model that plait export wrote.",
 )
-tell = partial(click.echo, err=True)  # a sentence beside the results
+log = partial(click.echo, err=True)
 
 
 def file_options(kinds: str) -> Callable[[click.decorators.FC], click.decorators.FC]:
-    """--input and --output, and how to go on."""
+    """--input, --output and --resume."""
     options = (
-        click.option("--input", "source", metavar="FILE", help="A .csv, .tsv, .jsonl (or .gz) or .parquet file, or -."),
-        click.option("--output", metavar="FILE", help=f"Where the rows go: {kinds}, or - as they come."),
+        click.option(
+            "--input",
+            "source",
+            metavar="FILE",
+            help="A .csv, .tsv, .jsonl (or .gz) or .parquet file, or - for standard input.",
+        ),
+        click.option("--output", metavar="FILE", help=f"The output file: {kinds}, or - for standard output."),
         click.option(
             "--format",
             "stdin_kind",
             type=click.Choice(["csv", "tsv", "jsonl"]),
-            help="What - reads.  [default: as it looks]",
+            help="The format of standard input.  [default: detected]",
         ),
         click.option(
             "--workers",
             type=click.IntRange(min=1),
-            help="So many processes encode, instead of threads.  [default: threads]",
+            help="Encode with this many processes instead of threads.",
         ),
-        click.option("--resume", is_flag=True, help="Go on with an output that was broken off."),
-        click.option("--errors", type=click.Path(path_type=Path), help="Where bad rows go.  [default: by the output]"),
+        click.option("--resume", is_flag=True, help="Resume an interrupted output."),
+        click.option(
+            "--errors", type=click.Path(path_type=Path), help="Where to list bad rows.  [default: beside the output]"
+        ),
     )
 
     def add(function: click.decorators.FC) -> click.decorators.FC:
@@ -50,7 +57,7 @@ def file_options(kinds: str) -> Callable[[click.decorators.FC], click.decorators
     return add
 
 
-def work_through(
+def process_file(
     make: Callable[[], "Job"],
     source: str,
     output: str | None,
@@ -62,39 +69,39 @@ def work_through(
     as_json: bool,
     kind: str | None = None,
 ) -> None:
-    """Run a job over a file or a pipe with progress; the job is made once the request is known to be sound.
+    """Run a job over a file or a pipe with progress; the job is made once the request is validated.
 
-    The kind of file that is written is the one that the output's name asks for, unless it is given.
+    The output format follows from the output's name, unless `kind` is given.
     """
-    from plait.cli.display import print_json, watcher_for
+    from plait.cli.display import print_json, progress_for
     from plait.errors import RequestError
-    from plait.inference.parts import Parts
+    from plait.inference.resumable import ResumableOutput
     from plait.inference.stream import output_kind, run_job
 
     output = output or ("-" if source == "-" else None)
     if output is None:
         raise click.UsageError("--input and --output go together")
     if source != "-" and not Path(source).is_file():
-        what = "is no plain file; read a pipe with --input -" if Path(source).exists() else "no such file"
+        what = "not a regular file; read a pipe with --input -" if Path(source).exists() else "no such file"
         raise RequestError(f"--input {source}: {what}")
     if stdin_kind and source != "-":
-        raise click.UsageError("--format is for what - reads; a file says it by its name")
+        raise click.UsageError("--format is for standard input; the format of a file follows from its name")
     if resume and "-" in (source, output):
-        raise click.UsageError("a pipe cannot be gone on with; --resume needs two files")
+        raise click.UsageError("--resume needs two files; a pipe cannot be resumed")
     if as_json and output == "-":
-        raise click.UsageError("with --output - the rows go where --json would write; drop one")
+        raise click.UsageError("--output - and --json both write to standard output; drop one of them")
     if output != "-":
         kind = kind or output_kind(output, kinds)
-    watcher = watcher_for(as_json)
+    progress = progress_for(as_json)
     try:
-        done = run_job(make(), source, output, kind, watcher, stdin_kind=stdin_kind, resume=resume, errors=errors)
+        done = run_job(make(), source, output, kind, progress, stdin_kind=stdin_kind, resume=resume, errors=errors)
     except KeyboardInterrupt:
-        watcher.end()
-        if "-" not in (source, output) and Parts(Path(output)).journal.is_file():
-            watcher.note(f"stopped; the same command with --resume goes on with {output}")
+        progress.end()
+        if "-" not in (source, output) and ResumableOutput(Path(output)).journal.is_file():
+            progress.note(f"stopped; the same command with --resume continues {output}")
         raise
     finally:
-        watcher.end()
+        progress.end()
     if as_json:
         print_json({"kind": "result", "output": output, "rows": done.rows, "bad": done.bad, "errors": done.errors})
         return

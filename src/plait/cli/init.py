@@ -12,26 +12,26 @@ __all__ = ["command"]
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("recipe.yaml"), show_default=True, help="The recipe's file."
 )
-@click.option("--encoder", default="minilm", show_default=True, help="What the recipe starts from.")
-@click.option("--force", is_flag=True, help="Write over a recipe that is there.")
-@click.option("--json", "as_json", is_flag=True, help="What was found as JSON.")
+@click.option("--encoder", default="minilm", show_default=True, help="The encoder to train.")
+@click.option("--force", is_flag=True, help="Overwrite an existing recipe.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_json: bool) -> None:
-    """Look at data files and write a recipe for them.
+    """Inspect data files and write a recipe for them.
 
-    FILE is a data file, or a folder of them. Finds the text and label columns, the kind of each task and its splits,
-    and writes a commented recipe that trains as it stands.
+    FILE is a data file, or a folder of them. Detects the text and label columns, the kind of each task and its splits,
+    and writes a commented recipe that is ready to train.
     """
     import shlex
 
     from plait.cli.display import console, print_json, print_table
+    from plait.drafting.draft import data_files, draft_recipe, inferred
+    from plait.drafting.yaml_text import write_draft
     from plait.errors import RequestError
-    from plait.training.draft import data_files, draft_recipe, inferred
-    from plait.training.draft_text import write_draft
 
     if out.is_dir():
         raise RequestError(f"--out {out}: is a folder; give the name of a file")
     if out.exists() and not force:
-        raise RequestError(f"{out}: is there already; choose another --out, or --force to write over it")
+        raise RequestError(f"{out}: already exists; choose another --out, or use --force to overwrite it")
     if not out.resolve().parent.is_dir():
         raise RequestError(f"{out}: its folder does not exist")
     draft = draft_recipe(data_files(files))
@@ -51,14 +51,14 @@ def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_js
         )
         for task in draft.tasks
     ]
-    print_table(screen, ("task", "text", "label", "kind", "learns by", "rows"), rows)
+    print_table(screen, ("task", "text", "label", "kind", "trained by", "rows"), rows)
     for task in draft.tasks:
         for note in task.notes:
             screen.print(f"{task.name}: {note}", soft_wrap=True)
     for file, why in draft.unused.items():
         screen.print(f"{file} is not used: {why}", soft_wrap=True)
     if bad:
-        screen.print(f"{bad:,} rows cannot be used and will be left out (bad_rows: skip); plait check lists them")
+        screen.print(f"{bad:,} rows are unusable and will be skipped (bad_rows: skip); plait check lists them")
     screen.print(f"\nWrote {out}. Next:", soft_wrap=True)
     file = shlex.quote(str(out))
     quick = f"plait train {file} --profile quick --out {shlex.quote(f'runs/{out.stem}-quick')}"

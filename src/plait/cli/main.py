@@ -12,7 +12,7 @@ from plait.errors import PlaitError
 
 __all__ = ["cli", "main", "start"]
 
-COMMANDS = (
+_COMMANDS = (
     "demo",
     "init",
     "train",
@@ -28,32 +28,30 @@ COMMANDS = (
 )
 
 
-class Commands(click.Group):
-    """One file a command; its name is the file's."""
+class _Commands(click.Group):
+    """One file per command, with the same name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which a user meets them."""
-        return list(COMMANDS)
+        return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a file, or none."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in _COMMANDS:
             return None
         command: click.Command = import_module(f"plait.cli.{cmd_name}").command
         return command
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "-V", "--version", prog_name="plait")
 def cli() -> None:
-    """Train ONE encoder on several sentence tasks; classify, compare, score and embed with it.
+    """Train one encoder on several sentence tasks; classify, compare, score and embed with it.
 
     Start with `plait demo`, then `plait train RECIPE`.
     """
 
 
 def main() -> None:
-    """Run the command line; every foreseeable mistake ends in one clear message and an exit code."""
+    """Run the command line; every expected error ends in one clear message and an exit code."""
     try:
         cli(standalone_mode=False)
     except click.exceptions.Exit as exit_:
@@ -68,7 +66,7 @@ def main() -> None:
             click.echo(f"plait: {mistake}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of a pipe has gone; nobody is left to tell
+        sys.stderr.close()  # the reader of the pipe is gone
         sys.exit(1)
     except OSError as error:
         click.echo(f"plait: {error.filename or 'the system'}: {error.strerror or error}", err=True)
@@ -76,17 +74,17 @@ def main() -> None:
 
 
 def start() -> None:
-    """The command line as a process of its own, which ends at once: to take torch apart would take half a second."""
-    code = 1  # of an error that nobody foresaw
+    """The command line as a process that exits at once: Python's shutdown with torch takes half a second."""
+    code = 1  # of an unexpected error
 
     def leave() -> None:
         try:
             sys.stdout.flush()
-        except OSError:  # the reader of a pipe has gone
+        except OSError:  # the reader of the pipe is gone
             os._exit(code or 1)
         os._exit(code)
 
-    atexit.register(leave)  # the first to register is the last to be called, so that all others have tidied up
+    atexit.register(leave)  # registered first, so called last, after all other cleanup
     try:
         main()
         code = 0

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from plait.cli.files import engine_option, file_options, tell, work_through
+from plait.cli.files import engine_option, file_options, log, process_file
 
 if TYPE_CHECKING:
     from plait.inference.stream import Job
-    from plait.model.load import EngineName
+    from plait.model.directory.load import EngineName
 
 __all__ = ["command"]
 
@@ -21,15 +21,19 @@ __all__ = ["command"]
 @click.argument("texts", nargs=-1, metavar="[TEXT [TEXT]]")
 @file_options(".csv, .jsonl or .parquet")
 @click.option(
-    "--text", "columns", multiple=True, metavar="COLUMN", help="The file's text columns, if not as in training."
+    "--text",
+    "columns",
+    multiple=True,
+    metavar="COLUMN",
+    help="The text columns of the file.  [default: as in training]",
 )
 @click.option(
     "--every",
     multiple=True,
     metavar="TASK=FILE…",
-    help="Predict for several tasks, each with its own file; --output is then a folder.",
+    help="Predict for several tasks, each with its own file; --output is a folder.",
 )
-@click.option("--leaderboard", is_flag=True, help="With --every: files as CS224N's leaderboard takes them.")
+@click.option("--leaderboard", is_flag=True, help="With --every: files in the format of CS224N's leaderboard.")
 @engine_option
 @click.option("--json", "as_json", is_flag=True, help="The prediction as JSON.")
 def command(
@@ -50,9 +54,9 @@ def command(
 ) -> None:
     """Predict with one task of a model, or with several.
 
-    For one text, or one pair of texts, given here; or for every row of a file, of any size. Its other columns are
-    passed through; a bad row gets an empty prediction and a line in the file of errors.
-    --every sst=a.csv sts=b.csv --output DIR predicts for several tasks at once, one file a task.
+    For one text or pair on the command line, or for every row of a file of any size. Other columns of the file are
+    passed through; a bad row gets an empty prediction and a line in the file of errors. --every sst=a.csv sts=b.csv
+    --output DIR predicts for several tasks, one file per task.
     """
     if every:
         if source or stdin_kind or workers or errors or columns:
@@ -61,7 +65,7 @@ def command(
         if output is None:
             raise click.UsageError("--every needs --output, a folder")
         given = [*every, *([task] if task else []), *texts]  # what follows the first TASK=FILE without an option
-        predict_every(model, given, Path(output), engine, leaderboard=leaderboard, resume=resume, as_json=as_json)
+        _predict_every(model, given, Path(output), engine, leaderboard=leaderboard, resume=resume, as_json=as_json)
         return
     if leaderboard:
         raise click.UsageError("--leaderboard goes with --every")
@@ -75,19 +79,18 @@ def command(
     from plait.cli.display import print_json
     from plait.errors import RequestError
     from plait.inference.predictor import load
-    from plait.model.about import read_about
+    from plait.model.directory.record import open_directory
 
     def make() -> "Job":
         from plait.inference.stream import predict_job
-        from plait.model.load import model_identity
 
-        read_about(model)  # a task needs a plait model; a plain encoder, or a wrong path, is refused here
-        predictor = load(model, engine=engine, workers=workers or 0, tell=tell)
+        open_directory(model)  # a task needs a plait model: refuse a plain encoder, or a wrong path
+        predictor = load(model, engine=engine, workers=workers or 0, log=log)
         spec = predictor.task(task)
-        return predict_job(predictor, spec, columns or spec.text, model_identity(model))
+        return predict_job(predictor, spec, columns or spec.text)
 
     if source:
-        work_through(
+        process_file(
             make,
             source,
             output,
@@ -98,11 +101,11 @@ def command(
             as_json=as_json,
         )
         return
-    read_about(model)
-    predictor = load(model, engine="torch" if engine == "auto" else engine)  # one text is not worth a measurement
+    open_directory(model)
+    predictor = load(model, engine="torch" if engine == "auto" else engine)  # measuring is not worth it for one text
     spec = predictor.task(task)
     if any(not text.strip() for text in texts):
-        raise RequestError("TEXT is empty; give something to read")
+        raise RequestError("TEXT is empty")
     if len(texts) != len(spec.text):
         needed = ("one text", "two texts", "three texts")[len(spec.text) - 1]
         raise RequestError(f"the task {task!r} reads {needed}, {len(texts)} given; quote each text")
@@ -117,7 +120,7 @@ def command(
         click.echo(f"{label}   ({others})")
 
 
-def predict_every(
+def _predict_every(
     model: str,
     assignments: list[str],
     folder: Path,
@@ -127,29 +130,28 @@ def predict_every(
     resume: bool,
     as_json: bool,
 ) -> None:
-    """Predict for every TASK=FILE into a folder; whatever is wrong with them is told before the first one begins."""
+    """Predict for every TASK=FILE into a folder; all mistakes are reported before the first one begins."""
     from functools import partial
 
     from plait.data.read import format_of
     from plait.errors import DataError, RequestError
     from plait.inference.inputs import open_input
     from plait.inference.leaderboard import leaderboard_file, leaderboard_job
-    from plait.inference.parts import Parts
     from plait.inference.predictor import load
+    from plait.inference.resumable import ResumableOutput
     from plait.inference.stream import predict_job
-    from plait.model.about import read_about
-    from plait.model.load import model_identity
-    from plait.model.tasks import files_of_tasks
+    from plait.model.directory.record import open_directory
+    from plait.model.tasks import parse_task_files
 
-    read_about(model)
-    predictor = load(model, engine=engine, tell=tell)
-    given, mistakes = files_of_tasks("--every", assignments, predictor.tasks)
+    open_directory(model)
+    predictor = load(model, engine=engine, log=log)
+    given, mistakes = parse_task_files("--every", assignments, predictor.tasks)
     outputs: dict[Path, tuple[str, str]] = {}
     for task, source in given:
         kind = format_of(Path(source))
         name = f"{task.replace('/', '-')}.{'csv' if kind == 'tsv' else kind}"
         if kind is None or source.startswith("hub:"):
-            mistakes.append(f"--every {task}={source}: is no file of a known kind; give .csv, .tsv, .jsonl or .parquet")
+            mistakes.append(f"--every {task}={source}: unknown file format; use .csv, .tsv, .jsonl or .parquet")
             continue
         if leaderboard:
             try:
@@ -158,20 +160,19 @@ def predict_every(
                 mistakes += error.mistakes
                 continue
         if folder / name in outputs:
-            mistakes.append(f"--every {task}={source}: {name} is the file of {outputs[folder / name][0]} already")
+            mistakes.append(f"--every {task}={source}: {name} is already the output of {outputs[folder / name][0]}")
         outputs[folder / name] = task, source
     if folder.exists() and not folder.is_dir():
-        mistakes.append(f"--output {folder}: is a file; with --every it is a folder")
+        mistakes.append(f"--output {folder}: is a file; --every needs a folder")
     read = {Path(source).resolve() for _, source in given}
-    identity = model_identity(model)
     jobs: dict[Path, Job] = {}
     for place, (task, source) in outputs.items():
         spec = predictor.tasks[task]
-        job = predict_job(predictor, spec, spec.text, identity)
-        jobs[place] = job = leaderboard_job(predictor, spec, identity) if leaderboard else job
+        job = leaderboard_job(predictor, spec) if leaderboard else predict_job(predictor, spec, spec.text)
+        jobs[place] = job
         written = (place, place.with_name(f"{place.name}.errors.jsonl"))
         mistakes += [
-            f"--output {folder}: {path.name} in it is an input; choose another folder"
+            f"--output {folder}: its file {path.name} is an input; choose another folder"
             for path in written
             if path.resolve() in read
         ]
@@ -179,14 +180,14 @@ def predict_every(
             open_input(source, (*job.text, *job.needs), quoting=job.quoting, ends=job.concerns)
         except DataError as error:
             mistakes += error.mistakes
-    begun = {place: resume and Parts(place).journal.is_file() for place in outputs}
+    begun = {place: resume and ResumableOutput(place).journal.is_file() for place in outputs}
     if resume and not any(begun.values()):
-        mistakes.append(f"{folder}: there is nothing to go on with; drop --resume")
+        mistakes.append(f"{folder}: there is nothing to resume; drop --resume")
     if mistakes:
         raise RequestError(*mistakes)
     folder.mkdir(parents=True, exist_ok=True)
     for place, (_, source) in outputs.items():
-        work_through(
+        process_file(
             partial(jobs.__getitem__, place),
             source,
             str(place),

@@ -1,4 +1,4 @@
-"""Signals that ask a run to stop: it saves a checkpoint first."""
+"""Signals that stop a run after a checkpoint."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -9,30 +9,29 @@ __all__ = ["Stop", "stop_on_signals"]
 
 
 class Stop:
-    """Remembers the signal that came; before the run first asks for it, there is nothing to save."""
+    """Records a signal; until the run first asks for it, there is nothing to save."""
 
     def __init__(self) -> None:
         self.signal = 0
-        self.asked_for = False
+        self.was_asked = False
 
     def __call__(self) -> bool:
-        """Whether to stop."""
-        self.asked_for = True
+        self.was_asked = True
         return bool(self.signal)
 
     @property
     def exit_code(self) -> int:
-        """130 after Ctrl-C, 143 after a termination."""
+        """130 after SIGINT, 143 after SIGTERM."""
         return 128 + self.signal
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[Stop]:
-    """SIGINT and SIGTERM are noted; a second one, or one before the first step, ends the program at once."""
+    """Record SIGINT and SIGTERM; a second one, or one before the first step, ends the program at once."""
     stop = Stop()
 
     def note(number: int, frame: FrameType | None) -> None:
-        at_once = bool(stop.signal) or not stop.asked_for
+        at_once = bool(stop.signal) or not stop.was_asked
         stop.signal = number
         if at_once:
             raise SystemExit(stop.exit_code)

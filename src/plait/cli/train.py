@@ -9,18 +9,20 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from plait.training.result import Result
+    from plait.runs.result import Result
 
 __all__ = ["command", "complete_recipe", "recipe_options", "run_recipe"]
 
 
 def recipe_options(function: click.decorators.FC) -> click.decorators.FC:
-    """The options that change a recipe, the same for every command that takes one."""
+    """The options that change a recipe, for every command that takes one."""
     for option in (
-        click.option("--profile", metavar="NAME", help="Lay the recipe's profile of that name over it."),
-        click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key: lr=1e-4."),
+        click.option("--profile", metavar="NAME", help="Apply this profile of the recipe."),
+        click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key: lr=1e-4."),
         click.option(
-            "--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where data files lie."
+            "--data",
+            type=click.Path(path_type=Path, exists=True, file_okay=False),
+            help="A folder to look for data files in.",
         ),
     ):
         function = option(function)
@@ -28,7 +30,7 @@ def recipe_options(function: click.decorators.FC) -> click.decorators.FC:
 
 
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The bundled recipes, and files."""
+    """Complete bundled recipes and files."""
     names = sorted(path.stem for path in (Path(__file__).parent.parent / "recipes").glob("*.yaml"))
     bundled = [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return [*bundled, CompletionItem(incomplete, type="file")]
@@ -38,13 +40,13 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option("--out", type=click.Path(path_type=Path), help="The run's directory.  [default: runs/RECIPE]")
 @recipe_options
-@click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with a run.")
+@click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Resume a run.")
 @click.option(
     "--baselines/--no-baselines",
     default=True,
-    help="Measure first what a result must beat.",
+    help="Measure baselines first.",
 )
-@click.option("--single-task", is_flag=True, help="Train each task alone as well, under the same settings.")
+@click.option("--single-task", is_flag=True, help="Also train each task alone, under the same settings.")
 @click.option(
     "--keep",
     type=click.IntRange(min=1),
@@ -55,14 +57,14 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
     "--threads",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Threads of the run.  [default: OMP_NUM_THREADS, else the fastest number]",
+    help="Number of threads.  [default: OMP_NUM_THREADS, or the fastest]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Events and the result as JSON lines.")
 def command(
     recipe: str | None,
     out: Path | None,
     data: Path | None,
-    assignments: tuple[str, ...],
+    overrides: tuple[str, ...],
     profile: str | None,
     resume: Path | None,
     baselines: bool,
@@ -71,25 +73,26 @@ def command(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Train a recipe, or go on with a run.
+    """Train a recipe, or resume a run.
 
-    RECIPE is a YAML file or a bundled name such as starter; its run directory must be new.
+    RECIPE is a YAML file, a bundled name such as starter, or a row of a suite such as best-of-bert#cosine. The run
+    directory must be new.
     """
     if recipe is None and resume is None:
         raise click.UsageError("give a RECIPE, or --resume RUN")
     if resume and out:
-        raise click.UsageError("--resume goes on in the run's own directory; drop --out")
+        raise click.UsageError("--resume continues in the run's own directory; drop --out")
     if resume and single_task:
-        raise click.UsageError("a run goes on as it began; drop --single-task")
+        raise click.UsageError("a run resumes as it began; drop --single-task")
     if resume and keep:
-        raise click.UsageError("a run keeps as many models as it was begun with; drop --keep")
+        raise click.UsageError("a run resumes as it began; drop --keep")
     if resume and threads:
-        raise click.UsageError("a run goes on with the threads that it was begun with; drop --threads")
+        raise click.UsageError("a run resumes with the threads that it began with; drop --threads")
     result = run_recipe(
         recipe,
         out=out,
         data=data,
-        assignments=assignments,
+        overrides=overrides,
         profile=profile,
         resume=resume,
         baselines=baselines,
@@ -98,7 +101,7 @@ def command(
         threads=threads,
         as_json=as_json,
     )
-    show(result, as_json)
+    _show_result(result, as_json)
 
 
 def run_recipe(
@@ -106,7 +109,7 @@ def run_recipe(
     *,
     out: Path | None = None,
     data: Path | None = None,
-    assignments: tuple[str, ...] = (),
+    overrides: tuple[str, ...] = (),
     profile: str | None = None,
     resume: Path | None = None,
     baselines: bool = True,
@@ -118,16 +121,17 @@ def run_recipe(
     """Train or resume with progress; a signal ends the program after a checkpoint."""
     from functools import partial
 
-    from plait.cli.display import watcher_for
+    from plait.cli.display import progress_for
     from plait.cli.stopping import stop_on_signals
-    from plait.training import loop
+    from plait.training.train import Stopped, train
+    from plait.training.train import resume as resume_run
 
     if resume:
-        begin = partial(loop.resume, resume, recipe=recipe)
+        begin = partial(resume_run, resume, recipe=recipe)
     else:
-        assert recipe is not None, "a run is new or goes on"
+        assert recipe is not None, "a run is new or resumed"
         begin = partial(
-            loop.train,
+            train,
             recipe,
             out,
             baselines=baselines,
@@ -135,65 +139,66 @@ def run_recipe(
             keep=keep,
             threads=threads or "auto",
         )
-    watcher = watcher_for(as_json)
+    progress = progress_for(as_json)
     with stop_on_signals() as stop:
         try:
-            return begin(data=data, profile=profile, assignments=assignments, watcher=watcher, stop=stop)
-        except loop.Stopped as stopped:
-            watcher.end()
-            watcher.note(str(stopped))
+            return begin(data=data, profile=profile, overrides=overrides, progress=progress, stop=stop)
+        except Stopped as stopped:
+            progress.end()
+            progress.note(str(stopped))
             sys.exit(stop.exit_code)
         except SystemExit:  # a signal before the first step, or a second one
-            watcher.end()
-            watcher.note("stopped at once; if the run has begun, plait train --resume goes on with it")
+            progress.end()
+            progress.note("stopped at once; if the run has begun, plait train --resume resumes it")
             raise
         finally:
-            watcher.end()
+            progress.end()
 
 
-def show(result: "Result", as_json: bool) -> None:
+def _show_result(result: "Result", as_json: bool) -> None:
     """The scores beside their baselines, and where the model is."""
     from dataclasses import asdict
 
     from plait.cli.display import console, print_conflicts, print_json, print_scores
-    from plait.model.about import read_about
+    from plait.model.directory.record import open_directory
 
     if as_json:
         print_json({"kind": "result", **asdict(result)})
         return
-    metrics = {task["name"]: task["metric"] for task in read_about(result.model)["tasks"]}
+    metrics = open_directory(result.model).record.metrics
     values = {task: scores[metrics[task]] for task, scores in result.scores.items() if metrics[task] in scores}
     kept = {task: value for task, value in values.items() if task in result.kept}
     trained = {task: value for task, value in values.items() if task not in kept}
     out = console()
-    compared = {**result.baselines.get("dev", {}), "after its own stage": own_stage_scores(result, metrics)}
-    for title, part in (("dev scores", trained), ("tasks that the model had before, dev scores", kept)):
+    compared = {**result.baselines.get("dev", {}), "after its own stage": _own_stage_scores(result, metrics)}
+    after = f"dev scores after step {result.best_step:,}"
+    for title, part in ((after, trained), (f"{after}, tasks that the model had before", kept)):
         baselines = {name: scores for name, scores in compared.items() if scores.keys() & part.keys()}
         if part:
-            alone = {"alone": result.alone} if result.alone.keys() & part.keys() else {}
-            print_scores(out, f"{title} after step {result.best_step:,}", metrics, part, {**baselines, **alone})
-    if result.alone:
-        gains = ", ".join(f"{task} {values[task] - score:+.3f}" for task, score in result.alone.items())
-        out.print(f"what training together gains over training alone: {gains}", soft_wrap=True)
+            alone = {"single task": result.single_task} if result.single_task.keys() & part.keys() else {}
+            print_scores(out, title, metrics, part, {**baselines, **alone})
+    if result.single_task:
+        gains = ", ".join(f"{task} {values[task] - score:+.3f}" for task, score in result.single_task.items())
+        out.print(f"gain of multi-task over single-task training: {gains}", soft_wrap=True)
     for number, stage in enumerate(result.stages[:-1], start=1):
-        if stage["conflicts"]:
-            print_conflicts(out, stage["conflicts"], f"in stage {number}, ")
+        if stage.conflicts:
+            print_conflicts(out, stage.conflicts, f"in stage {number}, ")
     if result.conflicts:
         print_conflicts(out, result.conflicts, f"in stage {len(result.stages)}, " if result.stages else "")
     steps = f"{result.steps:,} steps"
     if result.stages:
-        steps += f" ({' + '.join(format(stage['steps'], ',') for stage in result.stages)} in stages)"
+        steps += f" ({' + '.join(format(stage.steps, ',') for stage in result.stages)} in stages)"
     out.print(f"{steps} in {result.seconds:,.0f} s; the best model: {result.model}", soft_wrap=True)
     if result.kept_models:
         names = ", ".join(folder.name for folder in result.kept_models)
         out.print(f"kept, best first: {names} in {result.kept_models[0].parent}", soft_wrap=True)
 
 
-def own_stage_scores(result: "Result", metrics: Mapping[str, str]) -> dict[str, float]:
-    """What tasks of stages before the last scored when their own stage had ended."""
+def _own_stage_scores(result: "Result", metrics: Mapping[str, str]) -> dict[str, float]:
+    """What tasks of earlier stages scored at the end of their own stage."""
     return {
-        task: stage["scores"][task][metrics[task]]
+        task: stage.scores[task][metrics[task]]
         for stage in result.stages[:-1]
-        for task in stage["tasks"]
-        if task in result.kept and task in stage["scores"]
+        for task in stage.tasks
+        if task in result.kept and task in stage.scores
     }

@@ -1,19 +1,18 @@
-"""What one step of one task trains on, and the ways in which texts become inputs of the encoder."""
+"""What one step of one task trains on, and how texts become inputs of the encoder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
-from tokenizers import Tokenizer
 
-from plait.data.tokenize import TokenTable, tokenize, tokenize_pairs
+from plait.data.tokenize import TextTokenizer, TokenTable
 
-__all__ = ["READS", "VIEWS", "Batch", "make_batch", "tokenize_views", "views_of"]
+__all__ = ["READS", "SINGLE_TEXT_VIEWS", "VIEWS", "Batch", "make_batch", "tokenize_views", "views_of"]
 
-# Way of reading → how many text columns it needs.
+# Way of reading → number of text columns it needs.
 READS: Mapping[str, int] = {"single": 1, "twice": 1, "apart": 2, "joined": 2, "joined_both": 2, "triple": 3}
-# Way of reading → the inputs of the encoder that it needs.
+# Way of reading → the inputs of the encoder it needs.
 VIEWS: Mapping[str, tuple[str, ...]] = {
     "single": ("first",),
     "twice": ("first", "again"),
@@ -22,22 +21,22 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     "joined_both": ("joined", "swapped"),
     "triple": ("first", "second", "third"),
 }
-ALONE = {"first": 0, "again": 0, "second": 1, "third": 2}  # views of one text column → the column
+SINGLE_TEXT_VIEWS = {"first": 0, "again": 0, "second": 1, "third": 2}  # view → the text column it shows
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of one task; the inputs of all its views stand one after the other."""
+    """Some rows of one task; the inputs of all its views follow each other."""
 
     task: str
     rows: tuple[int, ...]
-    labels: np.ndarray  # (B,), of several labels at once (B, C)
+    labels: np.ndarray  # (B,), multilabel (B, C)
     ids: tuple[np.ndarray, ...]  # token ids of each input
     firsts: tuple[int, ...]  # tokens of each input in segment 0
     views: dict[str, slice]  # which inputs belong to which view
 
-    def cut(self, count: int) -> list[list[int]]:
-        """The numbers of its inputs in at most so many parts of about as many tokens each, the shortest first."""
+    def split_inputs(self, count: int) -> list[list[int]]:
+        """The numbers of its inputs in at most `count` parts with about as many tokens each, shortest inputs first."""
         lengths = np.array([len(tokens) for tokens in self.ids])
         order = np.argsort(lengths, kind="stable")
         middles = np.cumsum(lengths[order]) - lengths[order] / 2
@@ -46,21 +45,21 @@ class Batch:
 
 
 def views_of(reads: Sequence[str]) -> tuple[str, ...]:
-    """The union of the views that a task's head and losses read, each once."""
+    """The views that some ways of reading need, each once."""
     return tuple(dict.fromkeys(view for way in reads for view in VIEWS[way]))
 
 
 def tokenize_views(
-    tokenizer: Tokenizer, texts: Sequence[Sequence[str]], views: Sequence[str], limit: int
+    tokenizer: TextTokenizer, texts: Sequence[Sequence[str]], views: Sequence[str], limit: int
 ) -> dict[str, TokenTable]:
-    """A token table for each view of one, two or three columns of text."""
+    """One token table per view of one, two or three columns of text."""
     tables = {}
     for view in views:
-        if view in ALONE:
-            tables[view] = tokenize(tokenizer, texts[ALONE[view]], limit)
+        if view in SINGLE_TEXT_VIEWS:
+            tables[view] = tokenizer.tokenize(texts[SINGLE_TEXT_VIEWS[view]], limit)
         else:
-            sides = (texts[0], texts[1]) if view == "joined" else (texts[1], texts[0])
-            tables[view] = tokenize_pairs(tokenizer, *sides, limit)
+            first, second = (texts[0], texts[1]) if view == "joined" else (texts[1], texts[0])
+            tables[view] = tokenizer.tokenize_pairs(first, second, limit)
     return tables
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from plait.data.labels import Labels, encode_labels
 from plait.data.read import BadRow, Rows, row_mistakes
-from plait.data.records import is_unicode
+from plait.data.readers.records import is_unicode
 from plait.errors import DataError
 
 __all__ = ["Examples", "examples_from", "in_order", "sound_examples", "text_problem"]
@@ -15,10 +15,10 @@ __all__ = ["Examples", "examples_from", "in_order", "sound_examples", "text_prob
 
 @dataclass(frozen=True)
 class Examples:
-    """Texts by column, one label a row, and where each row was written."""
+    """Texts by column, one label per row, and where each row comes from."""
 
     texts: tuple[list[str], ...]
-    labels: np.ndarray  # class numbers, 0/1 or scores; several labels at once have a column of 0/1 a class
+    labels: np.ndarray  # (n,) class numbers, 0/1 or scores; multilabel 0/1 (n, C)
     origins: list[str]
 
     def __len__(self) -> int:
@@ -33,7 +33,7 @@ class Examples:
 def examples_from(
     rows: Rows, text: Sequence[str], label: Sequence[str], labels: Labels
 ) -> tuple[Examples, list[BadRow]]:
-    """The rows that can be used, with their labels understood, and those that cannot."""
+    """The usable rows with encoded labels, and the bad rows."""
     encoded, bad = encode_labels([rows.columns[column] for column in label], labels, len(rows))
     for row, texts in enumerate(zip(*(rows.columns[column] for column in text), strict=True)):
         if problem := next(filter(None, map(text_problem, text, texts)), None):
@@ -46,14 +46,16 @@ def examples_from(
 
 
 def text_problem(column: str, value: str) -> str | None:
-    """Why a text cannot be read by an encoder."""
+    """Why a text cannot be encoded."""
     if not value.strip():
         return f"the text in column {column!r} is empty"
-    return None if is_unicode(value) else f"the text in column {column!r} has half a character (a lone surrogate)"
+    if not is_unicode(value):
+        return f"the text in column {column!r} contains a lone surrogate, which is half a character"
+    return None
 
 
 def in_order(bad: Sequence[BadRow]) -> list[BadRow]:
-    """Each bad row once, though two splits may read its file; file by file, in the order of the lines."""
+    """Each bad row once, even if two splits read its file; file by file, in line order."""
     files: dict[str, int] = {}
     for row in bad:
         files.setdefault(row.where.rpartition(":")[0], len(files))
@@ -66,7 +68,7 @@ def in_order(bad: Sequence[BadRow]) -> list[BadRow]:
 
 
 def sound_examples(rows: Rows, text: Sequence[str], label: Sequence[str], labels: Labels) -> Examples:
-    """The examples of rows that must all be sound; raises one DataError with every bad row."""
+    """The examples of these rows; raises one DataError with every bad row."""
     examples, bad = examples_from(rows, text, label, labels)
     if bad:
         raise DataError(*row_mistakes(bad))

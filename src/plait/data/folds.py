@@ -1,124 +1,74 @@
-"""Parts of a data set such that no text stands in two of them."""
+"""One fold of a task's training data, held out as its test data."""
 
-import random
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Folds", "components", "k_folds", "normal_form", "split_off"]
+from plait.data.examples import Examples
+from plait.data.kinds import KINDS, Kind
+from plait.data.labels import Labels
+from plait.data.partition import components, k_folds, split_off
+from plait.data.splits import limit_rows
+from plait.errors import DataError
+from plait.recipe.schema import SPLITS, Task
+
+__all__ = ["HeldOut", "hold_out_fold"]
 
 
 @dataclass(frozen=True)
-class Folds:
-    """The rows of each fold, and the sizes of groups that no fold could hold."""
+class HeldOut:
+    """The examples of every split, and the sizes of groups of rows with shared texts that were too large for a fold."""
 
-    parts: list[list[int]]
-    broken: list[int]
+    splits: dict[str, Examples]
+    broken: list[int]  # largest first
 
-
-def normal_form(text: str) -> str:
-    """Texts that differ only in case and white space are one."""
-    return " ".join(text.casefold().split())
-
-
-def components(texts: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Rows that share a text, directly or over other rows, together; `texts` is given by column."""
-    parent: dict[str, str] = {}
-
-    def root(text: str) -> str:
-        while parent.setdefault(text, text) != text:
-            parent[text] = parent[parent[text]]
-            text = parent[text]
-        return text
-
-    rows = [[normal_form(text) for text in row] for row in zip(*texts, strict=True)]
-    for row in rows:
-        for other in row[1:]:
-            parent[root(other)] = root(row[0])
-    groups: dict[str, list[int]] = defaultdict(list)
-    for number, row in enumerate(rows):
-        groups[root(row[0])].append(number)
-    return list(groups.values())
+    def notes(self, labels: Labels) -> list[str]:
+        """What a user should know about them, including classes that training never sees."""
+        notes = []
+        if len(self.broken) == 1:
+            notes.append(f"1 group of {self.broken[0]:,} rows with shared texts is larger than a fold and was split")
+        elif self.broken:
+            groups = f"{len(self.broken):,} groups of up to {self.broken[0]:,} rows with shared texts"
+            notes.append(f"{groups} are larger than a fold and were split")
+        if labels.about.one_class:
+            known = set(self.splits["train"].labels.tolist())
+            for split in ("dev", "test"):
+                unseen = set(self.splits[split].labels.tolist()) - known if split in self.splits else set()
+                notes += [f"the class {labels.names[n]!r} occurs in {split} but not in train" for n in sorted(unseen)]
+        return notes
 
 
-def split_off(
-    texts: Sequence[Sequence[str]], labels: Sequence[str], shares: Sequence[float], seed: str
-) -> list[list[int]]:
-    """The rows of each part: one for each share, then the rest; no text is in two parts.
+def hold_out_fold(splits: Mapping[str, Examples], task: Task, kind: Kind, fold: str, seed: str) -> HeldOut:
+    """Limit the training examples to `rows`, divide them into folds, and make one fold the test data.
 
-    Classes keep their proportions as far as whole groups of rows that share a text allow.
+    The folds do not depend on which one is held out. A share in `dev` is split off the other folds, from rows that
+    share no text with the test data, directly or through other rows.
     """
-    groups = components(texts)
-    random.Random(seed).shuffle(groups)
-    total = Counter(labels)
-    left = Counter(total)
-    parts: list[list[int]] = []
-    for share in shares:
-        most = {label: count - 1 for label, count in left.items()}  # no class goes away whole
-        quota = {label: min(round(share * count), most[label]) for label, count in total.items()}
-        rows = round(share * len(labels))
-        part, groups = fill(groups, labels, quota, rows)
-        taken = Counter(labels[row] for row in part)
-        room = {label: count - taken[label] for label, count in most.items()}
-        others, groups = fill(groups, labels, room, rows - len(part))  # of classes too rare for a share of their own
-        parts.append(sorted(part + others))
-        left.subtract(labels[row] for row in parts[-1])
-    return [*parts, sorted(row for group in groups for row in group)]
-
-
-def fill(
-    groups: Sequence[list[int]], labels: Sequence[str], quota: Mapping[str, int], rows: int
-) -> tuple[list[int], list[list[int]]]:
-    """As many whole groups as fit into the quota of each label and into so many rows, and the other groups."""
-    taken: Counter[str] = Counter()
-    part: list[int] = []
-    left = []
-    for group in groups:
-        counts = Counter(labels[row] for row in group)
-        fits = all(taken[label] + count <= quota[label] for label, count in counts.items())
-        if fits and len(part) + len(group) <= rows:
-            taken += counts
-            part += group
-        else:
-            left.append(group)
-    return sorted(part), left
-
-
-def k_folds(texts: Sequence[Sequence[str]], labels: Sequence[str], count: int, seed: str) -> Folds:
-    """Every row in one of so many folds of like size, rows that share a text in the same one.
-
-    Where texts differ, each class and all rows together are spread to within one row. A group of rows that share texts
-    and is larger than a fold is broken: only rows with the very same texts then stay together, if they fit.
-    """
-    most = -(-len(labels) // count)
-    groups: list[list[int]] = []
-    broken: list[int] = []
-    for group in components(texts):
-        if len(group) <= most:
-            groups.append(group)
-        else:
-            broken.append(len(group))
-            groups += smaller_groups(texts, group, most)
-    random.Random(seed).shuffle(groups)
-    groups.sort(key=lambda group: (-len(group), labels[group[0]]))  # large ones first, single rows class by class
-    total = Counter(labels)
-    parts: list[list[int]] = [[] for _ in range(count)]
-    held: list[Counter[str]] = [Counter() for _ in range(count)]
-    for group in groups:
-        counts = Counter(labels[row] for row in group)
-
-        def fullness(fold: int, counts: Counter[str] = counts) -> tuple[float, int]:
-            return sum(held[fold][label] * n / total[label] for label, n in counts.items()), len(parts[fold])
-
-        fold = min(range(count), key=fullness)
-        parts[fold] += group
-        held[fold] += counts
-    return Folds([sorted(part) for part in parts], sorted(broken, reverse=True))
-
-
-def smaller_groups(texts: Sequence[Sequence[str]], group: Sequence[int], most: int) -> list[list[int]]:
-    """The rows of a group by their texts in whatever order; single rows where even those are too many."""
-    alike: dict[frozenset[str], list[int]] = defaultdict(list)
-    for row in group:
-        alike[frozenset(normal_form(column[row]) for column in texts)].append(row)
-    return [part for rows in alike.values() for part in ([rows] if len(rows) <= most else [[row] for row in rows])]
+    number, count = map(int, fold.split("/"))
+    every = limit_rows(splits["train"], task, "train", seed)
+    labels = KINDS[kind].strata(every.labels)
+    folds = k_folds(every.texts, labels, count, f"{seed}/folds")
+    test = folds.parts[number - 1]
+    if not test or len(test) == len(every):
+        raise DataError(f"fold: {len(every):,} training rows cannot be divided into {count} folds; give more rows")
+    held = set(test)
+    rest = [row for row in range(len(every)) if row not in held]
+    dev: list[int] = []
+    if (share := task.share("dev")) is not None:
+        free = rest
+        if folds.broken:
+            groups = components(every.texts)
+            free = sorted(row for group in groups if held.isdisjoint(group) for row in group)
+        texts = [[column[row] for row in free] for column in every.texts]
+        wanted = min(1.0, share * len(rest) / max(1, len(free)))
+        chosen, _ = split_off(texts, [labels[row] for row in free], [wanted], f"{seed}/split")
+        dev = [free[row] for row in chosen]
+        if not dev:
+            raise DataError(
+                f"dev: {share} of {len(rest):,} training rows cannot be split off without the same text on both sides; "
+                "give dev a file of its own, or a larger share"
+            )
+    apart = held | set(dev)
+    train = [row for row in rest if row not in apart]
+    own = {"train": every.chosen(train), "test": every.chosen(test)} | ({"dev": every.chosen(dev)} if dev else {})
+    found = {**splits, **own}
+    return HeldOut({split: found[split] for split in SPLITS if split in found}, folds.broken)

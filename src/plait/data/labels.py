@@ -1,4 +1,4 @@
-"""What the labels of a task mean: a class, several at once, yes or no, a score in a range, or nothing."""
+"""What the labels of a task mean: a class, several classes, yes or no, a score in a range, or nothing."""
 
 import json
 import math
@@ -6,18 +6,17 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from plait.data.records import Nested, as_text, is_unicode
+from plait.data.kinds import KINDS, Kind, LabelKind
+from plait.data.readers.records import Nested, as_text, is_unicode
 from plait.errors import DataError
 
 __all__ = [
     "MOST",
     "NO",
     "YES",
-    "Kind",
     "Labels",
     "as_number",
     "class_of",
@@ -29,46 +28,43 @@ __all__ = [
     "listed",
 ]
 
-Kind = Literal["classes", "several", "yes_no", "score", "triplets", "unlabelled"]
-MOST = 0.9  # of the values must look like a kind: the rest are then bad rows, and not a reason to take another kind
+MOST = 0.9  # share of the values that must look like a kind; the others are then bad rows
 YES = frozenset({"1", "1.0", "true", "yes"})
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 NO = frozenset({"0", "0.0", "false", "no"})
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels of a task: as written in the data, and as shown to people."""
+    """The labels of a task: as the data writes them, and as people see them."""
 
     kind: Kind
     classes: tuple[str, ...] = ()  # as written; of yes_no: (no, yes)
     names: tuple[str, ...] = ()  # as shown
     low: float = 0.0  # of a score
     high: float = 1.0
-    separator: str | None = None  # of several labels in one cell
+    separator: str | None = None  # between several labels in one cell
+
+    @property
+    def about(self) -> LabelKind:
+        """What follows from the kind of label."""
+        return KINDS[self.kind]
 
     @property
     def outputs(self) -> int:
-        """How many numbers a head gives for one example."""
-        return len(self.classes) if self.kind in ("classes", "several") else 1
+        return self.about.outputs(self)
 
     def describe(self) -> str:
-        """What `check` prints."""
-        if self.kind == "score":
-            return f"{self.low:g} to {self.high:g}"
-        if self.kind == "triplets":
-            return "anchor, positive, hard negative"
-        if self.kind == "unlabelled":
-            return "no label"
-        return ", ".join(self.names) if len(self.names) <= 8 else f"{len(self.names)} classes"
+        """The classes or the range, for people."""
+        return self.about.describe(self)
 
 
 def guess_kind(values: Sequence[str], pair: bool) -> Kind:
-    """The kind of label that a column holds, where neither the recipe nor its loss says."""
+    """The kind of label that a column seems to hold, if neither the recipe nor the loss says."""
     filled = [value.strip().lower() for value in values if is_label(value)]
     most = MOST * max(1, len(filled))
     if filled and sum(isinstance(value, Nested) for value in values) >= most:
-        return "several"
+        return "multilabel"
     if pair and sum(word in YES | NO for word in filled) >= most:
         return "yes_no"
     numbers = [number for word in filled if (number := as_number(word)) is not None]
@@ -87,28 +83,28 @@ def labels_from(
     positive: str | None = None,
     separator: str | None = None,
 ) -> Labels:
-    """The labels of a task from its training columns and from what the recipe says of them."""
+    """The labels of a task, from its training columns and what the recipe says about them."""
     if kind == "triplets":
         return Labels("triplets", ("third", "second"), ("third", "second"))
     if kind == "unlabelled":
         return Labels("unlabelled")
-    if kind == "several" and len(columns) > 1:
+    if kind == "multilabel" and len(columns) > 1:
         names = dict.fromkeys(columns) if classes is None else classes
         if set(names) != set(columns):
             raise DataError(f"the classes must be the label's columns: {', '.join(columns)}")
         shown = tuple(names[column] or column for column in columns)
         if len(set(shown)) < len(shown):
             raise DataError("two classes have the same name; give each its own")
-        return Labels("several", tuple(columns), shown)
+        return Labels("multilabel", tuple(columns), shown)
     (values,) = columns.values()
-    if kind == "several":
+    if kind == "multilabel":
         there = {word for value in values for word in listed(value, separator) or ()}
         known = {word: word for word in sorted(there, key=class_order)} if classes is None else classes
-        return several_from(known, separator)
+        return _multilabel_labels(known, separator)
     if kind == "score":
         numbers = [number for value in values if (number := as_number(value)) is not None]
         if range is None and values and not numbers:
-            return Labels("score")  # every row is bad and is named as such
+            return Labels("score")  # every row is bad and will be reported as such
         if range is None and (not numbers or min(numbers) == max(numbers)):
             raise DataError("the scores do not vary; give their range, such as range: [0, 5]")
         low, high = range or (min(numbers), max(numbers))
@@ -133,34 +129,33 @@ def labels_from(
     return Labels("classes", tuple(found), tuple(found))
 
 
-def several_from(classes: Mapping[str, str], separator: str | None) -> Labels:
-    """Several labels at once, in one column."""
+def _multilabel_labels(classes: Mapping[str, str], separator: str | None) -> Labels:
     if len(classes) < 2:
-        raise DataError(f"a task with several labels at once needs at least two, the training data has {len(classes)}")
+        raise DataError(f"a multilabel task needs at least two classes, the training data has {len(classes)}")
     if len(set(classes.values())) < len(classes):
         raise DataError("two classes have the same name; give each its own")
-    return Labels("several", tuple(map(class_of, classes)), tuple(classes.values()), separator=separator)
+    return Labels("multilabel", tuple(map(class_of, classes)), tuple(classes.values()), separator=separator)
 
 
 def encode_labels(columns: Sequence[Sequence[str]], labels: Labels, rows: int) -> tuple[np.ndarray, dict[int, str]]:
-    """Class numbers, 0/1 or scores of a column (rows,), several labels as 0/1 (rows, classes); and what is wrong."""
-    if labels.kind in ("triplets", "unlabelled"):
+    """Class numbers, 0/1 or scores (rows,), multilabel 0/1 (rows, C); and what is wrong with bad labels, by row."""
+    if not labels.about.labelled:
         return np.ones(rows, dtype=np.int64), {}
-    if labels.kind == "several":
-        return encode_several(columns, labels, rows)
+    if labels.about.multilabel:
+        return _encode_multilabel(columns, labels, rows)
     bad: dict[int, str] = {}
-    encoded = np.zeros(rows, dtype=np.float32 if labels.kind == "score" else np.int64)
+    encoded = np.zeros(rows, dtype=np.float32 if labels.about.is_score else np.int64)
     places = {word: place for place, word in enumerate(labels.classes)}
-    plain_yes_no = labels.kind == "yes_no" and labels.classes == ("0", "1")
+    plain_yes_no = labels.about.is_yes_no and labels.classes == ("0", "1")
     for row, value in enumerate(columns[0]):
         word = value.strip()
         if not word:
             bad[row] = "the label is empty"
         elif not is_unicode(word):
-            bad[row] = "the label has half a character (a lone surrogate)"
+            bad[row] = "the label contains a lone surrogate, which is half a character"
         elif not is_label(word) and word not in places:
             bad[row] = f"the label is {word}, not a number"
-        elif labels.kind == "score":
+        elif labels.about.is_score:
             number = as_number(word)
             if number is None:
                 bad[row] = f"the label {word!r} is not a number"
@@ -175,12 +170,14 @@ def encode_labels(columns: Sequence[Sequence[str]], labels: Labels, rows: int) -
         elif class_of(word) in places:
             encoded[row] = places[class_of(word)]
         else:
-            bad[row] = unknown_class(word, labels)
+            bad[row] = _unknown_class(word, labels)
     return encoded, bad
 
 
-def encode_several(columns: Sequence[Sequence[str]], labels: Labels, rows: int) -> tuple[np.ndarray, dict[int, str]]:
-    """0/1 for each class of each row, from one column of lists or from a column a class."""
+def _encode_multilabel(
+    columns: Sequence[Sequence[str]], labels: Labels, rows: int
+) -> tuple[np.ndarray, dict[int, str]]:
+    """0/1 for each class of each row, from one column of lists or from one column per class."""
     bad: dict[int, str] = {}
     encoded = np.zeros((rows, len(labels.classes)), dtype=np.int64)
     if len(columns) > 1:
@@ -195,24 +192,23 @@ def encode_several(columns: Sequence[Sequence[str]], labels: Labels, rows: int) 
     for row, value in enumerate(columns[0]):
         words = listed(value, labels.separator)
         if words is None:
-            bad[row] = f"the label {value!r} is not a list; give the label's `separator` if it is one of words"
+            bad[row] = f"the label {value!r} is not a JSON list; give the label's `separator` if it lists words"
             continue
         for word in words:
             if word in places:
                 encoded[row, places[word]] = 1
             else:
-                bad.setdefault(row, unknown_class(word, labels))
+                bad.setdefault(row, _unknown_class(word, labels))
     return encoded, bad
 
 
-def unknown_class(word: str, labels: Labels) -> str:
-    """What is wrong with a label that no class has."""
+def _unknown_class(word: str, labels: Labels) -> str:
     known = textwrap.shorten(", ".join(labels.classes), 200, placeholder=" ...")
     return f"the label {word!r} is not one of the classes of the training data: {known}"
 
 
 def listed(value: str, separator: str | None) -> list[str] | None:
-    """The classes in one cell: parted by the separator, or a JSON list; None if it is neither."""
+    """The classes in one cell: split at the separator, or a JSON list; None if it is neither."""
     if separator is not None and not isinstance(value, Nested):
         return [class_of(word) for word in value.split(separator) if word.strip()]
     try:
@@ -226,26 +222,26 @@ def listed(value: str, separator: str | None) -> list[str] | None:
 
 
 def as_number(value: str) -> float | None:
-    """A finite number, or None; not all that Python's float takes is one: `1_0` is a word."""
-    if not NUMBER.fullmatch(value.strip()):
+    """A finite number, or None; stricter than Python's float: `1_0` is a word."""
+    if not _NUMBER.fullmatch(value.strip()):
         return None
     number = float(value)
     return number if math.isfinite(number) else None
 
 
 def is_label(value: str) -> bool:
-    """Whether a cell says anything: neither empty, nor the NaN that tables write for what is missing, nor broken."""
+    """Whether a cell holds a label: not empty, not the NaN that tables write for a missing value, valid Unicode."""
     return value.strip().lower() not in ("", "nan") and is_unicode(value)
 
 
 def class_of(value: str) -> str:
-    """The word of a class: `2.0` and ` 2` are the class `2`."""
+    """The class that a cell names: `2.0` and ` 2` are the class `2`."""
     word = value.strip()
     number = as_number(word)
     return str(int(number)) if number is not None and number.is_integer() and abs(number) < 1e15 else word
 
 
 def class_order(word: str) -> tuple[bool, float, str]:
-    """Numbers by size, then words by spelling."""
+    """Sort key: numbers by size, then words alphabetically."""
     number = as_number(word)
     return (number is None, number or 0.0, word)

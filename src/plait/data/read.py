@@ -1,4 +1,4 @@
-"""Files → rows of text. No reader shifts, merges or drops a row in silence: every bad row is named, all at once."""
+"""Files → rows of text. No reader silently shifts, merges or drops a row: all bad rows are reported at once."""
 
 import gzip
 import zlib
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from plait.data.delimited import read_delimited
-from plait.data.hub import hub_columns, read_hub
-from plait.data.jsonlines import read_json_lines
-from plait.data.parquet import read_parquet
-from plait.data.records import Nested, Record, Table
+from plait.data.readers.delimited import read_delimited
+from plait.data.readers.hub import hub_columns, read_hub
+from plait.data.readers.jsonlines import read_json_lines
+from plait.data.readers.parquet import read_parquet
+from plait.data.readers.records import Nested, Record, Table
 from plait.errors import DataError, did_you_mean
 from plait.recipe.schema import Source
 
@@ -32,28 +32,28 @@ __all__ = [
     "shown_names",
 ]
 
-SHOWN = 20  # bad rows that a message lists before it only counts
-# The kinds of file by the end of their names; any but parquet may also be packed, as .csv.gz.
+SHOWN = 20  # bad rows per file that a message lists; the others are only counted
+# File name ending → format; all but parquet may be compressed, as in .csv.gz.
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
 
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot be used: where it was written, why, and what stands there."""
+    """A row that cannot be used."""
 
     where: str  # "reviews.csv:17"
     problem: str
-    row: Mapping[str, str] | str  # by column, or as it was where it has no columns
+    row: Mapping[str, str] | str  # its values by column, or its original text if it could not be parsed
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The wanted columns of one or more files, row by row, and where each row was written."""
+    """The requested columns of one or more files, and where each row comes from."""
 
     columns: dict[str, list[str]]
     origins: list[str]  # "reviews.csv:17"
     bad: list[BadRow] = field(default_factory=list)
-    lonely: int = 0  # rows that had no partner when these were made of them
+    unpaired: int = 0  # source rows without a partner, if these rows were derived from pairs
 
     def __len__(self) -> int:
         return len(self.origins)
@@ -64,34 +64,34 @@ class Rows:
         return Rows(columns, [self.origins[row] for row in rows])
 
     def bad_row(self, row: int, problem: str) -> BadRow:
-        """One of the rows, with what is wrong with it."""
+        """Row number `row` as a bad row with this problem."""
         return BadRow(self.origins[row], problem, {name: column[row] for name, column in self.columns.items()})
 
 
 def format_of(path: Path) -> str | None:
-    """csv, tsv, jsonl or parquet, by the name of a file; None for any other."""
+    """csv, tsv, jsonl or parquet, by the file name; None for any other."""
     name = path.name.lower()
-    packed = name.endswith(".gz")
+    compressed = name.endswith(".gz")
     kind = FORMATS.get(Path(name.removesuffix(".gz")).suffix)
-    return None if packed and kind == "parquet" else kind
+    return None if compressed and kind == "parquet" else kind
 
 
 def open_table(path: Path, *, quoting: str | None = None) -> Table:
-    """The columns and rows of a file, read as they are asked for."""
+    """The columns and rows of a file; the rows are read lazily."""
     kind = format_of(path)
     if kind is None:
-        raise DataError(f"{path}: unknown kind of file; give .csv, .tsv or .jsonl (also as .gz), or .parquet")
+        raise DataError(f"{path}: unknown file format; use .csv, .tsv or .jsonl (also with .gz), or .parquet")
     if kind == "parquet":
         if not path.is_file():
             raise DataError(f"{path}: cannot be read: No such file or directory")
         return read_parquet(path)
-    with opened(path) as file:
+    with _opened(path) as file:
         columns = parse(file, str(path), kind, quoting).columns
-    return Table(columns, records_of(path, kind, quoting))
+    return Table(columns, _records(path, kind, quoting))
 
 
 def parse(file: BinaryIO, name: str, kind: str, quoting: str | None) -> Table:
-    """The table of an open file of a kind; .csv is quoted, .tsv is not, unless `quoting` says otherwise."""
+    """The table of an open csv, tsv or jsonl file; csv is quoted and tsv is not, unless `quoting` says otherwise."""
     if kind == "jsonl":
         return read_json_lines(file)
     quoted = quoting == "quoted" if quoting else kind == "csv"
@@ -99,20 +99,20 @@ def parse(file: BinaryIO, name: str, kind: str, quoting: str | None) -> Table:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked where it is packed; what the system says of it, as one message."""
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading, decompressed if necessary; system errors become a DataError."""
     try:
         with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as file:
-            yield file  # type: ignore[misc]  # what gzip gives can be read like any other file
+            yield file  # type: ignore[misc]  # a GzipFile reads like any other binary file
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DataError(f"{path}: cannot be unpacked: the gzip data is damaged or cut short") from None
+        raise DataError(f"{path}: the gzip data is corrupt or truncated; replace the file with an intact one") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def records_of(path: Path, kind: str, quoting: str | None) -> Iterator[Record]:
-    """The records of a file, which is open only while they are asked for."""
-    with opened(path) as file:
+def _records(path: Path, kind: str, quoting: str | None) -> Iterator[Record]:
+    """The records of a file, which is open only during iteration."""
+    with _opened(path) as file:
         yield from parse(file, str(path), kind, quoting).records
 
 
@@ -124,9 +124,9 @@ def read_rows(
     quoting: str | None = None,
     split: str = "train",
 ) -> Rows:
-    """The columns of one source after the other; `lists` are columns that may hold lists, all others hold plain text.
+    """These columns of all sources, in order; those in `lists` may contain lists, all others must be plain text.
 
-    A source that cannot be read, or that lacks a column, raises; a bad row is written down.
+    Raises one DataError for all sources that cannot be read or lack a column. Bad rows are collected instead.
     """
     wanted = list(dict.fromkeys(columns))
     found: dict[str, list[str]] = {column: [] for column in wanted}
@@ -141,7 +141,7 @@ def read_rows(
             check_columns(source.file, table, needed)
             for record in table.records:
                 where = f"{shown[source.file]}:{record.line}"
-                if not record.problem and not matches(record, source):
+                if not record.problem and not _matches(record, source):
                     continue
                 if problem := record.problem or row_problem(record, needed, lists):
                     bad.append(BadRow(where, problem, record.raw if record.problem else record.values))
@@ -156,38 +156,38 @@ def read_rows(
     return Rows(found, origins, bad)
 
 
-def matches(record: Record, source: Source) -> bool:
-    """Whether a row is one of those that the source asks for; one that lacks the column is not passed over."""
+def _matches(record: Record, source: Source) -> bool:
+    """Whether the source selects a row. A row that lacks the column counts, so that it is reported as bad."""
     return all(record.values.get(column, value).strip() == value for column, value in source.where.items())
 
 
 def open_source(source: Source, quoting: str | None, split: str) -> Table:
-    """The table of a file, or of a data set of the hub."""
+    """The table of a file, or of a dataset on the hub."""
     if source.on_hub:
         return Table(tuple(hub_columns(source.file, split)), read_hub(source.file, split))
     return open_table(Path(source.file), quoting=quoting)
 
 
 def check_columns(name: str, table: Table, needed: Sequence[str]) -> None:
-    """Refuse a table that lacks a column."""
+    """Raise a DataError if the table lacks a column; one mistake per column."""
     columns = table.columns
-    if columns is not None and (lacking := [column for column in needed if column not in columns]):
+    if columns is not None and (missing := [column for column in needed if column not in columns]):
         named = [column for column in columns if column]
-        raise DataError(*(f"{name}:1: no column {column!r}; {did_you_mean(column, named)}" for column in lacking))
+        raise DataError(*(f"{name}:1: no column {column!r}; {did_you_mean(column, named)}" for column in missing))
 
 
 def row_problem(record: Record, needed: Sequence[str], lists: Sequence[str]) -> str | None:
-    """Why a row that was read cannot be used."""
+    """Why a row that was parsed cannot be used."""
     for column in needed:
         if column not in record.values:
             return f"no column {column!r}; {did_you_mean(column, record.values)}"
         if column not in lists and isinstance(record.values[column], Nested):
-            return f"the value of {column!r} is not plain text"
+            return f"column {column!r} contains a list or an object; expected plain text"
     return None
 
 
 def shown_names(sources: Sequence[Source]) -> dict[str, str]:
-    """How messages name each source: a file without its folder, unless two have the same name."""
+    """How messages name each source: a file without its folder, unless two files have the same name."""
     files = dict.fromkeys(source.file for source in sources)
     names = [Path(file).name for file in files]
     return {

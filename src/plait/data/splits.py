@@ -1,23 +1,24 @@
-"""The rows of a task by split: each from its own files, or split off the training data."""
+"""The rows of each split of a task: from its own files, or split off the training data."""
 
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from plait.data.derive import DERIVATIONS
 from plait.data.examples import Examples
-from plait.data.folds import split_off
-from plait.data.labels import YES, Kind, class_of, listed
-from plait.data.make import MAKES
+from plait.data.kinds import KINDS, Kind
+from plait.data.labels import YES, class_of, listed
+from plait.data.partition import split_off
 from plait.data.read import Rows, read_rows, row_mistakes
 from plait.errors import DataError
 from plait.recipe.schema import SPLITS, Task
 
-__all__ = ["divide", "fewer_rows", "read_splits"]
+__all__ = ["divide", "limit_rows", "read_splits"]
 
 
 def read_splits(task: Task, splits: Sequence[str] = SPLITS, fold: str | None = None) -> dict[str, Rows]:
-    """The rows of these splits, those of a share or a fold still in train.
+    """The rows of these splits; those of a share or a fold are still in train.
 
     Raises one DataError with every source that cannot be read.
     """
@@ -40,43 +41,44 @@ def read_splits(task: Task, splits: Sequence[str] = SPLITS, fold: str | None = N
 
 
 def divide(rows: Mapping[str, Rows], task: Task, kind: Kind, seed: str, fold: str | None = None) -> dict[str, Rows]:
-    """The rows of every split, once the shares are taken from train; bad rows stay with the training rows.
+    """The rows of every split, with shares split off train; bad rows stay with the training rows.
 
-    `kind` is the task's kind of label as it was decided, not as one recipe spells it: a run, its resumption and its
-    evaluation must find the same rows. With a fold nothing is taken yet: examples are held out once they are known.
+    `kind` is the resolved kind of label, not what the recipe spells out: a run, its resumption and its evaluation must
+    find the same rows. With a fold nothing is split off yet: the fold is held out once the examples are known.
     """
     shared = [split for split in SPLITS if task.share(split) is not None]
     if fold or not shared or "train" not in rows:
-        return make_rows(rows, task)
+        return _derive_rows(rows, task)
     train = rows["train"]
     texts = [train.columns[column] for column in task.text]
     shares = [task.share(split) or 0.0 for split in shared]
-    parts = split_off(texts, kept_in_proportion(train, task, kind), shares, f"{seed}/split")
+    parts = split_off(texts, _row_strata(train, task, kind), shares, f"{seed}/split")
     for split, part in zip(shared, parts, strict=False):
         if not part:
             raise DataError(
-                f"{split}: {task.share(split)} of {len(train):,} training rows cannot be split off without a text on "
-                f"both sides; give {split} a file of its own, or a larger share"
+                f"{split}: {task.share(split)} of {len(train):,} training rows cannot be split off without the same "
+                f"text on both sides; give {split} a file of its own, or a larger share"
             )
     found = {split: train.chosen(part) for split, part in zip([*shared, "train"], parts, strict=True)}
     found["train"] = Rows(found["train"].columns, found["train"].origins, train.bad)
-    return make_rows({split: {**rows, **found}[split] for split in SPLITS if split in found or split in rows}, task)
+    return _derive_rows({split: {**rows, **found}[split] for split in SPLITS if split in found or split in rows}, task)
 
 
-def make_rows(rows: Mapping[str, Rows], task: Task) -> dict[str, Rows]:
-    """The rows of every split as the task makes them."""
-    if task.make is None:
+def _derive_rows(rows: Mapping[str, Rows], task: Task) -> dict[str, Rows]:
+    """The rows of every split as the task derives them."""
+    if task.derive is None:
         return dict(rows)
-    make = partial(MAKES[task.make.name], **task.make.options)
-    return {split: make(part, task.text, task.label_columns[0]) for split, part in rows.items()}
+    derive = partial(DERIVATIONS[task.derive.name], **task.derive.options)
+    return {split: derive(part, task.text, task.label_columns[0]) for split, part in rows.items()}
 
 
-def kept_in_proportion(rows: Rows, task: Task, kind: Kind) -> list[str]:
-    """What every part gets its share of: a row's class, of several the rarest; scores and triplets have none."""
-    columns = [rows.columns[column] for column in task.label_columns]
-    if kind in ("score", "triplets"):
+def _row_strata(rows: Rows, task: Task, kind: Kind) -> list[str]:
+    """What every part gets its share of: the class of a row, or its rarest; scores and triplets are not stratified."""
+    about = KINDS[kind]
+    if not about.has_classes:
         return [""] * len(rows)
-    if kind != "several":
+    columns = [rows.columns[column] for column in task.label_columns]
+    if not about.multilabel:
         return [class_of(value) for value in columns[0]]
     if len(columns) > 1:
         held = [
@@ -90,10 +92,10 @@ def kept_in_proportion(rows: Rows, task: Task, kind: Kind) -> list[str]:
     return [min(labels, key=lambda label: (counts[label], label), default="") for labels in held]
 
 
-def fewer_rows(examples: Examples, task: Task, split: str, seed: str) -> Examples:
-    """At most as many rows as the task says, in their old order: those to learn from are drawn by the seed.
+def limit_rows(examples: Examples, task: Task, split: str, seed: str) -> Examples:
+    """At most as many rows as the task allows, in their original order. Training rows are drawn by the seed.
 
-    Those of dev and test are the same with every seed, so that its models are scored on the same rows.
+    Dev and test rows are the same for every seed, so that all models are scored on the same rows.
     """
     rows = task.rows if split == "train" else task.dev_rows
     if rows is None or rows >= len(examples):

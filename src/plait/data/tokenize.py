@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer, normalizers
@@ -11,34 +12,90 @@ from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
 from plait.errors import EncoderError
 
-__all__ = ["TokenTable", "load_tokenizer", "tokenize", "tokenize_pairs"]
+__all__ = ["TextTokenizer", "TokenTable", "load_tokenizer"]
 
-LONGEST_TOKEN = 200  # characters; a text is not tokenized far beyond the tokens that are kept
+_LONGEST_TOKEN = 200  # characters; a long text is cut to this many per token that fits before it is tokenized
 
 
 @dataclass(frozen=True)
 class TokenTable:
-    """The token ids of many texts, one after the other.
+    """The token ids of many inputs in one array.
 
-    `starts[i]:starts[i + 1]` are the ids of text i; its first `firsts[i]` tokens belong to segment 0.
+    `ids[starts[i]:starts[i + 1]]` are the ids of input i; its first `firsts[i]` tokens belong to segment 0.
     """
 
     ids: np.ndarray  # (all tokens,) int32
-    starts: np.ndarray  # (texts + 1,) int64
-    firsts: np.ndarray  # (texts,) int32
-    truncated: int  # how many texts were cut
+    starts: np.ndarray  # (inputs + 1,) int64
+    firsts: np.ndarray  # (inputs,) int32
+    is_truncated: np.ndarray  # (inputs,) bool
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each text."""
+        """Tokens of each input."""
         return np.diff(self.starts)
+
+    @property
+    def truncated(self) -> int:
+        """How many inputs were truncated."""
+        return int(self.is_truncated.sum())
 
     def __len__(self) -> int:
         return len(self.firsts)
 
     def row(self, index: int) -> np.ndarray:
-        """The ids of one text."""
+        """The ids of one input."""
         return self.ids[self.starts[index] : self.starts[index + 1]]
+
+    def chosen(self, rows: Sequence[int]) -> "TokenTable":
+        """Only these inputs, in this order."""
+        ids = [self.row(row) for row in rows]
+        starts = np.concatenate([[0], np.cumsum([len(row) for row in ids])]).astype(np.int64)
+        chosen = list(rows)
+        return TokenTable(np.concatenate([*ids, self.ids[:0]]), starts, self.firsts[chosen], self.is_truncated[chosen])
+
+
+class TextTokenizer:
+    """Tokenizes and truncates without shared state: threads with different limits can use it at the same time."""
+
+    def __init__(self, tokenizer: Tokenizer, limit: int) -> None:
+        self.limit = limit
+        self.json: str = tokenizer.to_str()  # tokenizer.json, without truncation
+        self.special_ids = sorted({*tokenizer.encode("").ids, *tokenizer.encode("", "").ids})
+        self.largest_id = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
+        self._special = {pair: tokenizer.num_special_tokens_to_add(pair) for pair in (False, True)}
+        self._lock = Lock()
+        self._by_limit: dict[int, Tokenizer] = {}
+        if limit > self._special[False]:
+            tokenizer.enable_truncation(limit, strategy="longest_first")
+            self._by_limit[limit] = tokenizer
+
+    def special_tokens(self, *, pair: bool) -> int:
+        """The number of special tokens that are added to a text, or to a pair."""
+        return self._special[pair]
+
+    def tokenize(self, texts: Sequence[str], limit: int) -> TokenTable:
+        """Each text alone, with its special tokens, truncated to the limit."""
+        most = limit * _LONGEST_TOKEN
+        return _table(_encode(self._limited_to(limit, pair=False), texts, [text[:most] for text in texts]))
+
+    def tokenize_pairs(self, first: Sequence[str], second: Sequence[str], limit: int) -> TokenTable:
+        """Two texts in one input; if they are too long, the longer one is truncated first."""
+        most = limit * _LONGEST_TOKEN
+        pairs = list(zip(first, second, strict=True))
+        beginnings = [(one[:most], two[:most]) for one, two in pairs]
+        return _table(_encode(self._limited_to(limit, pair=True), pairs, beginnings))
+
+    def _limited_to(self, limit: int, *, pair: bool) -> Tokenizer:
+        """The tokenizer that truncates to a limit. It is never changed afterwards, so that threads can share it."""
+        if limit <= self._special[pair]:  # tokenizers itself would ignore such a limit
+            room = f"a limit of {limit} tokens leaves no room for text beside {self._special[pair]} special tokens"
+            raise EncoderError(f"{room}; raise max_length")
+        with self._lock:
+            if limit not in self._by_limit:
+                tokenizer = Tokenizer.from_str(self.json)
+                tokenizer.enable_truncation(limit, strategy="longest_first")
+                self._by_limit[limit] = tokenizer
+            return self._by_limit[limit]
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -46,8 +103,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     if (path := folder / "tokenizer.json").is_file():
         try:
             tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises nothing narrower
-            raise EncoderError(f"{path}: cannot be read as a tokenizer: {error}") from None
+        except Exception as error:  # the library raises nothing more specific
+            raise EncoderError(f"{path}: not a valid tokenizer: {error}") from None
     elif (path := folder / "vocab.txt").is_file():
         config_path = folder / "tokenizer_config.json"
         config = json.loads(config_path.read_text(encoding="utf-8")) if config_path.is_file() else {}
@@ -60,7 +117,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             ).to_str()
         )
     else:
-        raise EncoderError(f"{folder}: has neither tokenizer.json nor vocab.txt")
+        raise EncoderError(f"{folder}: contains neither tokenizer.json nor vocab.txt; add one of them")
     tokenizer.no_padding()
     tokenizer.no_truncation()
     sentences = folder / "sentence_bert_config.json"
@@ -70,24 +127,10 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     return tokenizer
 
 
-def tokenize(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> TokenTable:
-    """Each text alone, with its special tokens, cut to the limit."""
-    cut_at(tokenizer, limit, pair=False)
-    return gather(encode(tokenizer, texts, [text[: limit * LONGEST_TOKEN] for text in texts]))
-
-
-def tokenize_pairs(tokenizer: Tokenizer, first: Sequence[str], second: Sequence[str], limit: int) -> TokenTable:
-    """Two texts in one input; where they are too long, the longer one is cut first."""
-    cut_at(tokenizer, limit, pair=True)
-    most = limit * LONGEST_TOKEN
-    pairs = list(zip(first, second, strict=True))
-    return gather(encode(tokenizer, pairs, [(one[:most], two[:most]) for one, two in pairs]))
-
-
-def encode(
+def _encode(
     tokenizer: Tokenizer, inputs: Sequence[str | tuple[str, str]], beginnings: Sequence[str | tuple[str, str]]
 ) -> list[Encoding]:
-    """The encodings of inputs from their beginnings, which is all of most; whole where a beginning fills no limit."""
+    """Encode the beginnings, and the whole input where its beginning does not fill the limit."""
     encodings: list[Encoding] = tokenizer.encode_batch(list(beginnings))
     for number, encoding in enumerate(encodings):
         if beginnings[number] != inputs[number] and not encoding.overflowing:
@@ -95,19 +138,10 @@ def encode(
     return encodings
 
 
-def cut_at(tokenizer: Tokenizer, limit: int, *, pair: bool) -> None:
-    """From now on texts are cut to the limit; tokenizers itself ignores one that the special tokens alone pass."""
-    special = tokenizer.num_special_tokens_to_add(pair)
-    if limit <= special:
-        room = f"a limit of {limit} tokens has no room for text beside {special} special tokens"
-        raise EncoderError(f"{room}; raise max_length")
-    tokenizer.enable_truncation(limit, strategy="longest_first")
-
-
-def gather(encodings: Sequence[Encoding]) -> TokenTable:
-    """One table of many encodings."""
+def _table(encodings: Sequence[Encoding]) -> TokenTable:
     lengths = [len(encoding.ids) for encoding in encodings]
+    count = len(encodings)
     ids = np.fromiter((token for encoding in encodings for token in encoding.ids), np.int32, sum(lengths))
-    firsts = np.fromiter((encoding.type_ids.count(0) for encoding in encodings), np.int32, len(encodings))
-    truncated = sum(bool(encoding.overflowing) for encoding in encodings)
-    return TokenTable(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), firsts, truncated)
+    firsts = np.fromiter((encoding.type_ids.count(0) for encoding in encodings), np.int32, count)
+    is_truncated = np.fromiter((bool(encoding.overflowing) for encoding in encodings), np.bool_, count)
+    return TokenTable(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), firsts, is_truncated)

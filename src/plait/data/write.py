@@ -5,30 +5,30 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 
-from plait.data.records import as_text
+from plait.data.readers.records import as_text
 
 __all__ = ["csv_cell", "csv_lines", "json_line"]
 
-LIST_SEPARATOR = "|"  # between several labels in one cell of csv
+_LIST_SEPARATOR = "|"  # between the labels in one cell
 
 
 def csv_lines(rows: Iterable[Sequence[str]]) -> bytes:
-    """Rows with every field quoted that needs it."""
+    """Rows as csv; a field is quoted only if it has to be."""
     lines: list[str] = []
-    # With another end of line, Python 3.11 leaves a carriage return unquoted.
+    # With any other line terminator, Python 3.11 does not quote a carriage return.
     csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n").writerows(rows)
-    return "".join(line[:-2] + "\n" for line in lines).encode("utf-8", "replace")  # half a character cannot be written
+    return "".join(line[:-2] + "\n" for line in lines).encode("utf-8", "replace")  # lone surrogates cannot be encoded
 
 
 def csv_cell(cell: object) -> str:
-    """A cell as text; several labels with a bar between them."""
+    """A cell as text; several labels are separated by a bar."""
     if isinstance(cell, str):
         return cell
-    return LIST_SEPARATOR.join(cell) if isinstance(cell, tuple) else as_text(cell)
+    return _LIST_SEPARATOR.join(cell) if isinstance(cell, tuple) else as_text(cell)
 
 
 def json_line(row: Mapping[str, object]) -> bytes:
-    """An object on a line of its own; half a character, which only an escape can write, is escaped."""
+    """A row as one line of JSON, in UTF-8; a lone surrogate, which UTF-8 cannot encode, is escaped."""
     try:
         line = json.dumps(row, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:

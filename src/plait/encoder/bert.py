@@ -1,24 +1,24 @@
 """BERT and RoBERTa (Devlin 2018, Liu 2019) on packed tokens: no layer ever sees padding.
 
-N packed tokens, D width, H attention heads, T tokens of the texts in one group, S texts.
+N packed tokens, D width, F hidden width, H attention heads, d width of a head, S texts of one group, T tokens of each.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plait.encoder.attention import attend_with_dropout
 from plait.encoder.config import EncoderConfig
-from plait.encoder.dropout import Dropout
-from plait.encoder.linear import Linear
+from plait.encoder.cpu.attention import attend_with_dropout
+from plait.encoder.cpu.dropout import Dropout
+from plait.encoder.cpu.linear import CpuLinear
 from plait.encoder.packing import Packed
-from plait.encoder.pooling import pool
+from plait.encoder.pooling import POOLINGS, pool
 
 __all__ = ["Encoder", "Layer", "attend"]
 
 
 class Encoder(nn.Module):
-    """Packed tokens in, a state for each token out."""
+    """Packed tokens in, one state per token out."""
 
     def __init__(self, config: EncoderConfig, *, pooler: bool = False) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
-        self.pooler = Linear(config.width, config.width) if pooler else None
+        self.pooler = CpuLinear(config.width, config.width) if pooler else None
 
     def forward(self, packed: Packed) -> Tensor:
         """States (N, D) of the packed tokens."""
@@ -39,17 +39,17 @@ class Encoder(nn.Module):
         return states_ND
 
     def embed(self, packed: Packed) -> Tensor:
-        """States (N, D) before the first layer: what each token is, where it stands, in which segment."""
+        """States (N, D) before the first layer: the sum of token, position and segment embeddings."""
         states_ND = self.tokens(packed.ids_N) + self.positions(packed.positions_N) + self.segments(packed.segments_N)
         embedded_ND: Tensor = self.dropout(self.norm(states_ND))
         return embedded_ND
 
-    def pool(self, states_ND: Tensor, packed: Packed, how: str) -> Tensor:
+    def pool(self, states_ND: Tensor, packed: Packed, pooling: str) -> Tensor:
         """Embeddings (S, D) of the texts."""
-        pooled_SD = pool(states_ND, packed, how)
-        if how != "pooler":
+        pooled_SD = pool(states_ND, packed, pooling)
+        if not POOLINGS[pooling].dense:
             return pooled_SD
-        assert self.pooler is not None, "an encoder for pooling 'pooler' is built with its pooler"
+        assert self.pooler is not None, "an encoder is built with its pooler if the pooling needs it"
         return torch.tanh(self.pooler(pooled_SD))
 
 
@@ -60,11 +60,11 @@ class Layer(nn.Module):
         super().__init__()
         self.heads = config.heads
         self.attention_dropout = config.attention_dropout
-        self.qkv = Linear(config.width, 3 * config.width)  # query, key and value in one product
-        self.mix = Linear(config.width, config.width)
+        self.qkv = CpuLinear(config.width, 3 * config.width)  # query, key and value in one product
+        self.mix = CpuLinear(config.width, config.width)
         self.mix_norm = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.widen = Linear(config.width, config.hidden)
-        self.narrow = Linear(config.hidden, config.width)
+        self.widen = CpuLinear(config.width, config.hidden)
+        self.narrow = CpuLinear(config.hidden, config.width)
         self.narrow_norm = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.dropout = Dropout(config.dropout)
 
@@ -79,7 +79,7 @@ class Layer(nn.Module):
 
 
 def attend(qkv_N3D: Tensor, packed: Packed, heads: int, drop: float = 0.0) -> Tensor:
-    """softmax(QKᵀ/√d)V inside each text; texts of one length go together, so nothing is masked."""
+    """softmax(QKᵀ/√d)V within each text; texts of one length are processed together, so nothing needs a mask."""
     if drop and qkv_N3D.device.type == "cpu" and qkv_N3D.dtype == torch.float32:
         return attend_with_dropout(qkv_N3D, packed.groups, heads, drop)
     attended = []
@@ -88,6 +88,6 @@ def attend(qkv_N3D: Tensor, packed: Packed, heads: int, drop: float = 0.0) -> Te
         q_SHTd, k_SHTd, v_SHTd = qkv.view(group.count, group.length, 3, heads, -1).permute(2, 0, 3, 1, 4)
         mixed_SHTd = F.scaled_dot_product_attention(q_SHTd, k_SHTd, v_SHTd, dropout_p=drop)
         attended.append(mixed_SHTd.transpose(1, 2).reshape(group.count * group.length, -1))
-    if rest := len(qkv_N3D) - sum(tokens):
+    if rest := len(qkv_N3D) - sum(tokens):  # rows that only pad the number of tokens, see Prepared
         attended.append(qkv_N3D.new_zeros(rest, qkv_N3D.shape[1] // 3))
     return torch.cat(attended)

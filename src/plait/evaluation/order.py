@@ -3,61 +3,61 @@
 n examples.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from plait.data.examples import Examples
-from plait.evaluation.evaluate import decode_examples
-from plait.model.decode import Decoded
-from plait.model.ensemble import AnyModel, is_symmetric
+from plait.data.predictions import Predictions
+from plait.model.encode_texts import Advance, AnyModel, predict_columns
 
 __all__ = ["Order", "measure_order", "needs_pass"]
 
 
 @dataclass(frozen=True)
 class Order:
-    """What swapping the two texts of every example does."""
+    """The effect of swapping the two texts of every example."""
 
-    changed: float | None  # the share of examples whose answer changes; None of scores
-    difference: float | None  # of scores, how far they move on average
-    symmetric: bool  # the head cannot tell the order, so nothing was measured
+    changed: float | None  # the share of examples whose prediction changes; None for scores
+    difference: float | None  # the mean absolute change of a score; None for other predictions
+    symmetric: bool  # the head ignores the order, so nothing was measured
 
     def describe(self) -> str:
-        """A sentence."""
         if self.symmetric:
-            return "its head gives the same for both orders of the two texts"
+            return "the order of the two texts does not matter to its head"
         if self.difference is not None:
-            return f"swapping the two texts moves the score by {self.difference:.3f} on average"
-        return f"swapping the two texts changes {100 * (self.changed or 0):.1f} % of the answers"
+            return f"swapping the two texts changes the score by {self.difference:.3f} on average"
+        return f"swapping the two texts changes {100 * (self.changed or 0):.1f} % of the predictions"
 
 
 def needs_pass(model: AnyModel, task: str) -> bool:
-    """Whether the order must be measured, by one more pass over the examples."""
-    return len(model.tasks[task].text) == 2 and not is_symmetric(model, task)
+    """Whether the effect of the order must be measured by another pass over the examples."""
+    return len(model.tasks[task].text) == 2 and not _is_symmetric(model, task)
 
 
 def measure_order(
     model: AnyModel,
     task: str,
     examples: Examples,
-    decoded: Decoded,
+    predictions: Predictions,
     *,
-    progress: Callable[[int], None] | None = None,
+    advance: Advance | None = None,
 ) -> Order | None:
-    """What swapping the texts does to these predictions; None for a task that does not read two texts."""
+    """The effect of swapping the texts on these predictions; None for a task that does not read two texts."""
     spec = model.tasks[task]
     if len(spec.text) != 2:
         return None
-    scored = spec.labels.kind == "score"
+    scored = spec.labels.about.is_score
     if not needs_pass(model, task):
         return Order(None if scored else 0.0, 0.0 if scored else None, symmetric=True)
     first, second = examples.texts
-    swapped = decode_examples(
-        model, task, Examples((second, first), examples.labels, examples.origins), progress=progress
-    )
+    swapped = predict_columns(model, task, (second, first), advance=advance).predictions
     if scored:
-        return Order(None, float(np.mean(np.abs(decoded.values - swapped.values))), symmetric=False)
-    differs_n = (decoded.values != swapped.values).reshape(len(examples), -1).any(axis=1)
+        return Order(None, float(np.mean(np.abs(predictions.values - swapped.values))), symmetric=False)
+    differs_n = (predictions.values != swapped.values).reshape(len(examples), -1).any(axis=1)
     return Order(float(np.mean(differs_n)), None, symmetric=False)
+
+
+def _is_symmetric(model: AnyModel, task: str) -> bool:
+    """Whether the order of two texts cannot matter to the head, or to the heads of all members."""
+    return all(member.tasks[task].head_class.symmetric for member in model.members)

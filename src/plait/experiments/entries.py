@@ -1,4 +1,4 @@
-"""The parts of a table, and what a cell counts for in each."""
+"""The parts of a table, and what a cell contributes to each column."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 from plait.evaluation.significance import Interval
-from plait.experiments.cells import Found
-from plait.experiments.statistics import Difference, corrected_interval
-from plait.experiments.suite import ONLY, Suite
-from plait.model.about import recipe_tasks
+from plait.experiments.records import CellResult
+from plait.experiments.statistics import MeanDifference, corrected_interval
+from plait.recipe.suite import ONLY, Suite
 
-__all__ = ["Comparison", "Departure", "Entry", "Line", "entering", "fold_ratio", "tasks_scored", "value_of"]
+__all__ = [
+    "Departure",
+    "Entry",
+    "SuiteTable",
+    "TableRow",
+    "contribution",
+    "fold_ratio",
+    "scored_tasks",
+    "value_of",
+]
 
-CORRELATIONS = ("pearson", "spearman")
+_CORRELATIONS = ("pearson", "spearman")
 Departure = Literal["encoder", "rows", "epochs"]
 
 
@@ -23,35 +31,36 @@ class Entry:
 
     values: tuple[float, ...] = ()  # of the cells that are done
     paper: float | None = None
-    departures: tuple[Departure, ...] = ()  # what differs from the paper's
-    test_to_train: float = 0.0  # with folds, the test rows of one by its training rows
-    gain: Difference | None = None  # over the opponent, its p corrected for many rows
-    untested: str | None = None  # why the gain has no test, where there could be one
+    departures: tuple[Departure, ...] = ()  # what differs from the paper
+    test_to_train: float = 0.0  # with folds: test rows divided by training rows
+    gain: MeanDifference | None = None  # over the opponent
+    gain_seeds: tuple[int, ...] = ()  # the seeds that both have
+    p: float | None = None  # of the gain, corrected for all tested rows of the column
+    untested: str | None = None  # why the gain has no test, if one was possible
 
     @property
     def mean(self) -> float | None:
-        """The mean over the cells."""
         return statistics.fmean(self.values) if self.values else None
 
     @property
     def deviation(self) -> float | None:
-        """The standard deviation of the cells."""
+        """The standard deviation over the cells."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     @property
     def interval(self) -> Interval | None:
-        """95 % about the mean, by the differences between cells."""
+        """The 95 % interval of the mean, from the spread over the cells."""
         return corrected_interval(self.values, self.test_to_train)
 
     @property
     def from_paper(self) -> float | None:
-        """How far the mean is from the paper's figure."""
+        """The mean minus the paper's figure."""
         return None if self.mean is None or self.paper is None else self.mean - self.paper
 
 
 @dataclass(frozen=True)
-class Line:
-    """One row."""
+class TableRow:
+    """One row of the table."""
 
     name: str
     entries: Mapping[str, Entry]  # by column
@@ -60,53 +69,52 @@ class Line:
     cells: int
     failed: tuple[str, ...]  # messages
     seconds: float
-    shown: str | None
+    shown: str | None  # why it has only the paper's figures
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """The whole table."""
+class SuiteTable:
+    """The rows of a suite with everything that is measured."""
 
     suite: Suite
     seeds: tuple[int, ...]
     columns: Mapping[str, str]  # column → heading
-    lines: tuple[Line, ...]
+    rows: tuple[TableRow, ...]
 
 
-def task_of(column: str, tasks: Sequence[str]) -> str | None:
-    """The task of a column, if the row has it."""
+def _task_of(column: str, tasks: Sequence[str]) -> str | None:
+    """The task that a column shows, if the row has it."""
     if column == ONLY:
         return tasks[0] if len(tasks) == 1 else None
     return column if column in tasks else None
 
 
-def tasks_scored(suite: Suite, column: str, found: Found) -> list[str]:
-    """The tasks of a column that a cell has scores of."""
-    tasks = (task_of(name, list(found.scores)) for name in suite.tasks_of(column))
+def scored_tasks(suite: Suite, column: str, result: CellResult) -> list[str]:
+    """The tasks of a column that a cell has scores for."""
+    tasks = (_task_of(name, list(result.scores)) for name in suite.tasks_of(column))
     return [task for task in tasks if task is not None]
 
 
-def value_of(suite: Suite, column: str, found: Found) -> float | None:
-    """A cell's figure for a column; none where the row has no such task, or for a mean not all of them."""
-    there = tasks_scored(suite, column, found)
-    if len(there) < len(suite.tasks_of(column)):
+def value_of(suite: Suite, column: str, result: CellResult) -> float | None:
+    """A cell's value in a column; None if the row lacks the task, or a mean lacks one of its tasks."""
+    tasks = scored_tasks(suite, column, result)
+    if len(tasks) < len(suite.tasks_of(column)):
         return None
     how = suite.means.get(column, "plain")
-    return statistics.fmean(entering(found.metrics[task], found.scores[task], how) for task in there)
+    return statistics.fmean(contribution(result.metrics[task], result.scores[task], how) for task in tasks)
 
 
-def entering(metric: str, value: float, how: str) -> float:
-    """What a score counts for in a mean."""
-    return (value + 1) / 2 if how == "shifted" and metric in CORRELATIONS else value
+def contribution(metric: str, value: float, how: str) -> float:
+    """What a score contributes to a mean."""
+    return (value + 1) / 2 if how == "shifted" and metric in _CORRELATIONS else value
 
 
-def fold_ratio(suite: Suite, column: str, found: Found) -> float:
-    """With folds, the rows that a fold is scored on by those that it is trained on; of several tasks the largest.
+def fold_ratio(suite: Suite, column: str, result: CellResult) -> float:
+    """With folds: the test rows of a fold divided by its training rows; the largest of several tasks.
 
-    A share in `dev` is split off the other folds and is not trained on.
+    A share in `dev` is taken from the other folds and not trained on.
     """
     if not suite.folds:
         return 0.0
-    devs = [recipe_tasks(found.recipe)[task]["dev"] for task in tasks_scored(suite, column, found)]
-    shares = [dev for dev in devs if isinstance(dev, float)]
+    shares = [result.dev_share(task) for task in scored_tasks(suite, column, result)]
     return 1 / ((suite.folds - 1) * (1 - max(shares, default=0.0)))

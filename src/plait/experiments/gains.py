@@ -1,154 +1,184 @@
-"""What each row of a table gains over the one that it is tested against."""
+"""What each row of a table gains over the row that it is tested against."""
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from plait.evaluation.metrics import METRICS
-from plait.experiments.cells import Answers, Cell, Experiment, Found, read_answers
-from plait.experiments.entries import Entry, Line, entering, fold_ratio, tasks_scored, value_of
-from plait.experiments.statistics import Difference, corrected_t_test, holm, seeds_and_rows_test
-from plait.experiments.suite import Suite
-from plait.model.about import recipe_tasks
-from plait.model.decode import Decoded
+from plait.experiments.cells import Cell, Experiment
+from plait.experiments.entries import Entry, SuiteTable, TableRow, contribution, fold_ratio, scored_tasks, value_of
+from plait.experiments.records import CellResult, LabelledPredictions, read_predictions
+from plait.experiments.results_file import RecordedGain
+from plait.experiments.statistics import MeanDifference, corrected_t_test, holm, seeds_and_rows_test
+from plait.metrics import METRICS, MetricFunction
+from plait.recipe.suite import Suite
 
-__all__ = ["with_gains"]
+__all__ = ["gains_to_record", "with_gains"]
 
-ReadAnswers = Callable[[Cell], Mapping[str, Answers]]
+_NOT_HERE = "the predictions of some of their cells are not here"
+_ROUNDING = 1e-9
+_Read = Callable[[Cell], Mapping[str, LabelledPredictions]]
 
 
 def with_gains(
-    experiment: Experiment, lines: Sequence[Line], found: Mapping[str, Mapping[Cell, Found]]
-) -> Iterator[Line]:
-    """The lines with what each gains over its opponent; p is corrected within a column."""
+    experiment: Experiment, rows: Sequence[TableRow], results: Mapping[str, Mapping[Cell, CellResult]]
+) -> Iterator[TableRow]:
+    """The rows with their gains over their opponents; p is corrected within each column."""
     suite = experiment.suite
-    read: ReadAnswers = cache(partial(read_answers, experiment))
+    read: _Read = cache(lambda cell: read_predictions(experiment.predictions_file(cell)))
     columns: dict[str, list[Entry]] = {}
     for column in (*suite.scores, *suite.means):
         entries = []
-        for line in lines:
-            pairs = pairs_of(suite, column, line, found)
-            entries.append(with_gain(experiment, column, line.entries[column], pairs, read))
+        for row in rows:
+            pairs = _pairs(suite, column, row, results)
+            entries.append(_with_gain(experiment, column, row.entries[column], pairs, read))
         corrected = holm([entry.gain.p if entry.gain else None for entry in entries])
-        columns[column] = [
-            replace(entry, gain=entry.gain and replace(entry.gain, p=p))
-            for entry, p in zip(entries, corrected, strict=True)
-        ]
-    for number, line in enumerate(lines):
-        yield replace(line, entries={column: entries[number] for column, entries in columns.items()})
+        columns[column] = [replace(entry, p=p) for entry, p in zip(entries, corrected, strict=True)]
+    for number, row in enumerate(rows):
+        yield replace(row, entries={column: entries[number] for column, entries in columns.items()})
+
+
+def gains_to_record(table: SuiteTable) -> Iterator[RecordedGain]:
+    """The gains of a table as a results file keeps them; not those that could not be tested here."""
+    for row in table.rows:
+        for column, entry in row.entries.items():
+            gain, seeds = entry.gain, list(entry.gain_seeds)
+            if gain and row.opponent and entry.untested != _NOT_HERE:
+                numbers = (gain.mean, gain.low, gain.high, gain.p)
+                yield RecordedGain(row.name, column, row.opponent, seeds, *numbers, entry.untested)
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A cell of a row and that of its opponent with the same seed and fold."""
+class _Pair:
+    """A cell of a row, and that of its opponent with the same seed and fold."""
 
     cells: tuple[Cell, Cell]
-    results: tuple[Found, Found]
+    results: tuple[CellResult, CellResult]
     difference: float
 
 
-def pairs_of(suite: Suite, column: str, line: Line, found: Mapping[str, Mapping[Cell, Found]]) -> list[Pair]:
-    """The cells that a row and its opponent have both done and that have a figure for a column."""
-    theirs = found.get(line.opponent or "", {})
+def _pairs(suite: Suite, column: str, row: TableRow, results: Mapping[str, Mapping[Cell, CellResult]]) -> list[_Pair]:
+    """The pairs of cells that are both done and have a value in a column."""
+    theirs = results.get(row.opponent or "", {})
     pairs = []
-    for cell, result in found.get(line.name, {}).items():
-        other = replace(cell, row=line.opponent or "")
+    for cell, result in results.get(row.name, {}).items():
+        other = replace(cell, row=row.opponent or "")
         if other not in theirs:
             continue
-        ours, others = value_of(suite, column, result), value_of(suite, column, theirs[other])
-        if ours is not None and others is not None:
-            pairs.append(Pair((cell, other), (result, theirs[other]), ours - others))
+        value, other_value = value_of(suite, column, result), value_of(suite, column, theirs[other])
+        if value is not None and other_value is not None:
+            pairs.append(_Pair((cell, other), (result, theirs[other]), value - other_value))
     return pairs
 
 
-def with_gain(experiment: Experiment, column: str, entry: Entry, pairs: Sequence[Pair], read: ReadAnswers) -> Entry:
-    """An entry with its gain over the opponent, tested where both were scored on the same rows."""
+def _with_gain(experiment: Experiment, column: str, entry: Entry, pairs: Sequence[_Pair], read: _Read) -> Entry:
+    """An entry with its gain over the opponent, tested if both were scored on the same rows."""
     if not pairs:
         return entry
     suite = experiment.suite
-    if why := why_untested(experiment, column, pairs, read):
+    entry = replace(entry, gain_seeds=tuple(sorted({pair.cells[0].seed for pair in pairs})))
+    if reason := _why_untested(experiment, column, pairs, read):
         mean = statistics.fmean(pair.difference for pair in pairs)
-        return replace(entry, gain=Difference(mean, None, None, None), untested=why)
+        recorded = _recorded_gain(experiment, column, entry, pairs[0], mean) if reason == _NOT_HERE else None
+        if recorded:
+            return replace(entry, gain=recorded.difference, untested=recorded.untested)
+        return replace(entry, gain=MeanDifference(mean, None, None, None), untested=reason)
     if suite.folds:
-        ratio = max(fold_ratio(suite, column, found) for pair in pairs for found in pair.results)
+        ratio = max(fold_ratio(suite, column, result) for pair in pairs for result in pair.results)
         return replace(entry, gain=corrected_t_test([pair.difference for pair in pairs], ratio))
     how = suite.means.get(column, "plain")
-    sides = [sides_of(suite, column, pair, read) for pair in pairs]
-    labels = [[mine.labels for _, _, mine, _ in of_seed] for of_seed in sides]
-    same = all(same_labels(of_seed, labels[0]) for of_seed in labels)
-    return replace(entry, gain=seeds_and_rows_test([row_difference(one, how) for one in sides], same_rows=same))
+    per_seed = [_task_comparisons(suite, column, pair, read) for pair in pairs]
+    labels = [[task.ours.labels for task in tasks] for tasks in per_seed]
+    same_rows = all(_same_labels(of_seed, labels[0]) for of_seed in labels)
+    return replace(
+        entry, gain=seeds_and_rows_test([_difference_on_rows(tasks, how) for tasks in per_seed], same_rows=same_rows)
+    )
 
 
-def why_untested(experiment: Experiment, column: str, pairs: Sequence[Pair], read: ReadAnswers) -> str | None:
-    """What stands against a test of two rows, if anything does."""
+def _recorded_gain(experiment: Experiment, column: str, entry: Entry, pair: _Pair, mean: float) -> RecordedGain | None:
+    """The gain in the results file, if it was measured on the same cells."""
+    row, opponent = (cell.row for cell in pair.cells)
+    found = experiment.results.find_gain(row, column) if experiment.results else None
+    if found is None or found.against != opponent or tuple(found.seeds) != entry.gain_seeds:
+        return None
+    return found if abs(found.mean - mean) <= _ROUNDING else None
+
+
+def _why_untested(experiment: Experiment, column: str, pairs: Sequence[_Pair], read: _Read) -> str | None:
+    """What prevents a test of two rows, if anything does."""
     suite = experiment.suite
-    cells = [cell for pair in pairs for cell in pair.cells]
-    if not suite.folds and not all(experiment.answers_file(cell).is_file() for cell in cells):
-        return "the predictions of some of their cells are not here"
-    if not all(scored_alike(suite, column, pair, read) for pair in pairs):
+    if not suite.folds and not all(experiment.has_predictions(cell) for pair in pairs for cell in pair.cells):
+        return _NOT_HERE
+    if not all(_scored_alike(suite, column, pair, read) for pair in pairs):
         return "they were scored on other rows, another task or by another metric"
     return None
 
 
-def scored_alike(suite: Suite, column: str, pair: Pair, read: ReadAnswers) -> bool:
+def _scored_alike(suite: Suite, column: str, pair: _Pair, read: _Read) -> bool:
     """Whether two cells were scored on the same rows of the same tasks, by the same metrics.
 
-    Folds with one seed are the same where they part as many rows of the same files; otherwise the labels tell.
+    Folds with the same seed are the same if they divide as many rows of the same files; otherwise the labels decide.
     """
     one, other = pair.results
-    tasks = tasks_scored(suite, column, one)
-    if tasks != tasks_scored(suite, column, other) or any(one.metrics[task] != other.metrics[task] for task in tasks):
+    tasks = scored_tasks(suite, column, one)
+    if tasks != scored_tasks(suite, column, other) or any(one.metrics[task] != other.metrics[task] for task in tasks):
         return False
     if suite.folds:
-        return all(parted_rows(one, task) == parted_rows(other, task) for task in tasks)
-    mine, theirs = map(read, pair.cells)
-    return same_labels([mine[task].labels for task in tasks], [theirs[task].labels for task in tasks])
+        return all(_divided_rows(one, task) == _divided_rows(other, task) for task in tasks)
+    ours, theirs = map(read, pair.cells)
+    return _same_labels([ours[task].labels for task in tasks], [theirs[task].labels for task in tasks])
 
 
-def parted_rows(found: Found, task: str) -> tuple[Any, int | None]:
-    """The files that the folds of a task are made of, and how many of their rows."""
-    return recipe_tasks(found.recipe)[task]["train"], found.rows.get(task)
+def _divided_rows(result: CellResult, task: str) -> tuple[list[Any], int | None]:
+    """The files that are divided into the folds of a task, and how many rows of them."""
+    return result.training_sources(task), result.rows.get(task)
 
 
-def same_labels(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
-    """Whether the labels of some tasks are those of others, row by row."""
+def _same_labels(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
     return all(np.array_equal(mine_n, theirs_n) for mine_n, theirs_n in zip(one, other, strict=True))
 
 
-Side = tuple[Callable[[np.ndarray, Decoded], float], str, Answers, Answers]
+@dataclass(frozen=True)
+class _TaskComparison:
+    """The predictions of two cells for one task, and the metric that compares them."""
+
+    metric: MetricFunction
+    metric_name: str
+    ours: LabelledPredictions
+    theirs: LabelledPredictions
 
 
-def sides_of(suite: Suite, column: str, pair: Pair, read: ReadAnswers) -> list[Side]:
-    """For each task of a column its metric, the metric's name, and the answers of both cells."""
-    (mine, theirs), (result, _) = map(read, pair.cells), pair.results
+def _task_comparisons(suite: Suite, column: str, pair: _Pair, read: _Read) -> list[_TaskComparison]:
+    (ours, theirs), (result, _) = map(read, pair.cells), pair.results
     return [
-        (METRICS[result.kinds[task]][result.metrics[task]], result.metrics[task], mine[task], theirs[task])
-        for task in tasks_scored(suite, column, result)
+        _TaskComparison(
+            METRICS[result.metrics[task]].functions[result.kinds[task]], result.metrics[task], ours[task], theirs[task]
+        )
+        for task in scored_tasks(suite, column, result)
     ]
 
 
-def row_difference(sides: Sequence[Side], how: str) -> tuple[Callable[[np.ndarray], float], int]:
-    """A function from some rows, counted through all tasks, to the difference of the means there; and their number."""
-    starts = np.cumsum([0, *(len(mine.labels) for _, _, mine, _ in sides)])
+def _difference_on_rows(tasks: Sequence[_TaskComparison], how: str) -> tuple[Callable[[np.ndarray], float], int]:
+    """A function from row numbers, counted through all tasks, to the difference of the means; and the row count."""
+    starts = np.cumsum([0, *(len(task.ours.labels) for task in tasks)])
 
     def difference(rows_n: np.ndarray) -> float:
         gains = []
-        for (metric, name, mine, theirs), start, stop in zip(sides, starts, starts[1:], strict=False):
+        for task, start, stop in zip(tasks, starts, starts[1:], strict=False):
             chosen_n = rows_n[(rows_n >= start) & (rows_n < stop)] - start
-            ours, others = (
-                entering(name, metric(side.labels[chosen_n], taken(side.decoded, chosen_n)), how)
-                for side in (mine, theirs)
+            ours, theirs = (
+                contribution(task.metric_name, _metric_on(task.metric, side, chosen_n), how)
+                for side in (task.ours, task.theirs)
             )
-            gains.append(ours - others)
+            gains.append(ours - theirs)
         return float(np.mean(gains))
 
     return difference, int(starts[-1])
 
 
-def taken(decoded: Decoded, rows_n: np.ndarray) -> Decoded:
-    """Some rows of the predictions."""
-    return Decoded(decoded.values[rows_n], None if decoded.probabilities is None else decoded.probabilities[rows_n])
+def _metric_on(metric: MetricFunction, side: LabelledPredictions, rows_n: np.ndarray) -> float:
+    chosen = side.predictions.rows(rows_n)
+    return metric(side.labels[rows_n], chosen.values, chosen.probabilities)

@@ -1,231 +1,275 @@
-"""One cell done: trained, or gone on with, and scored."""
+"""One cell: trained or resumed, and scored."""
 
-import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import torch
+
+import plait
 from plait.data.examples import Examples
 from plait.errors import NotFiniteError, PlaitError, RunError
-from plait.evaluation.evaluate import decode_examples, score
-from plait.evaluation.find import find_split
-from plait.experiments.cells import Answers, Cell, Experiment, Found, facts_of, write_answers, write_found
-from plait.experiments.tune import Trial, choose_settings, locked, run_trial
-from plait.model.about import read_about
-from plait.model.ensemble import AnyModel, Ensemble
-from plait.model.load import load_model
+from plait.evaluation.evaluate import score_predictions
+from plait.experiments.cells import Cell, Experiment, data_fingerprints
+from plait.experiments.records import CellResult, LabelledPredictions, write_predictions
+from plait.experiments.tune import BestTrial, Trial, choose_settings, run_trial
+from plait.files import lock
+from plait.model.directory.load import load_model
+from plait.model.directory.record import open_directory
+from plait.model.encode_texts import AnyModel, predict_columns
+from plait.model.ensemble import Ensemble
 from plait.model.model import Model
-from plait.model.watch import Watcher
-from plait.training.keep import Standing, best_first
-from plait.training.loop import resume, train
-from plait.training.run import Run
-from plait.training.settle import settle_run
+from plait.progress import Progress
+from plait.resolve.run import resolve_run
+from plait.resolve.saved import as_saved
+from plait.runs.best_models import RankedModel, rank_models
+from plait.runs.directory import RunDirectory
+from plait.runs.origins import find_split
+from plait.training.train import check_unchanged, resume, train
 
 __all__ = ["cell_mistakes", "run_cell"]
 
-FURTHER = 100_000  # from the seed of one run of an ensemble to that of the next
-Stop = Callable[[], bool]
+_SEED_STEP = 100_000  # from the seed of one run of an ensemble to the next
+_Stop = Callable[[], bool]
 
 
-class BusyError(Exception):
-    """Another process is at a cell."""
+class _CellBusyError(Exception):
+    """Another process is working on a cell."""
 
 
-def cell_mistakes(experiment: Experiment, cell: Cell) -> Iterator[str]:
-    """What is wrong with a cell's recipe, and with any value of its grid."""
+def cell_mistakes(experiment: Experiment, cell: Cell, *, need_data: bool = True) -> Iterator[str]:
+    """What is wrong with a cell's recipe and with the values of its grid; without `need_data`, files may be missing."""
     grid = experiment.suite.rows[cell.row].grid
-    for settings in [[], *(Trial(0, {key: value}).assignments for key, values in grid.items() for value in values)]:
+    for settings in [[], *(Trial(0, {key: value}).overrides for key, values in grid.items() for value in values)]:
         try:
-            recipe = experiment.recipe(cell, settings)
+            recipe = experiment.recipe(cell, settings, missing_files="refuse" if need_data else "keep")
         except PlaitError as error:
             yield from error.mistakes
             continue
         if grid and not any(task.dev for task in recipe.tasks.values()):
-            yield f"{recipe.where('tasks')}the best of a grid is chosen on dev, and no task has any"
+            yield f"{recipe.where('tasks')}a grid needs dev data to choose the best settings, and no task has any"
 
 
-def run_cell(experiment: Experiment, cell: Cell, watcher: Watcher, stop: Stop) -> bool:
-    """Do a cell, or go on with it; false where another process is at it."""
+def run_cell(experiment: Experiment, cell: Cell, progress: Progress, stop: _Stop) -> bool:
+    """Run or resume a cell; False if another process is working on it."""
     searched = experiment.suite.rows[cell.row].search is not None
-    if searched and not experiment.is_done(cell):  # trials of a search are shared, each with a lock of its own
+    if searched and not experiment.is_done(cell):  # processes share the trials of a search, each with its own lock
         with suppress(NotFiniteError):
-            run_grid(experiment, cell, watcher, stop)
+            _run_grid(experiment, cell, progress, stop)
     try:
-        with alone_at(experiment, cell, wait=searched):
+        with _claim(experiment, cell, wait=searched):
             if not experiment.is_done(cell):
-                write_found(experiment, cell, do_cell(experiment, cell, watcher, stop))
+                _train_and_score(experiment, cell, progress, stop).write(experiment.record_file(cell))
                 if not experiment.models:
-                    drop_models(experiment, cell)
-    except BusyError:
+                    _delete_unused_models(experiment, cell)
+    except _CellBusyError:
         return False
+    experiment.list_in_results([cell])
     return True
 
 
-def do_cell(experiment: Experiment, cell: Cell, watcher: Watcher, stop: Stop) -> Found:
-    """Train what a cell is of, and score it; where training breaks down there are no scores."""
-    row, settings, model = experiment.suite.rows[cell.row], list[str](), None
-    runs = [experiment.folder(cell) / "run"]
+def _train_and_score(experiment: Experiment, cell: Cell, progress: Progress, stop: _Stop) -> CellResult:
+    """The result of a cell; if training fails because a number is not finite, it has no scores."""
+    row = experiment.suite.rows[cell.row]
+    run, best, model = experiment.folder(cell) / "run", None, None
     try:
         if row.ensemble:
-            runs, model = run_ensemble(experiment, cell, watcher, stop)
+            run, model = _run_ensemble(experiment, cell, progress, stop)
         elif row.grid:
-            runs[0], settings = run_grid(experiment, cell, watcher, stop)
+            run, best = _run_grid(experiment, cell, progress, stop)
         else:
-            run_once(experiment, cell, runs[0], (), watcher, stop)
+            _run_once(experiment, cell, run, (), progress, stop)
     except NotFiniteError as error:
-        watcher.note(f"{cell.name} failed: {error}")
-        facts = facts_of(experiment, cell)
-        return Found({}, {}, {}, rows={}, seconds=seconds_of(experiment, cell), failed=str(error), **facts)
-    return score_cell(experiment, cell, runs, model or load_model(runs[0]), settings)
+        progress.note(f"{cell.name} failed: {error}")
+        return replace(_unscored(experiment, cell), failed=str(error))
+    return _score_cell(experiment, cell, run, model or load_model(run).model, best)
 
 
-def run_once(
-    experiment: Experiment, cell: Cell, folder: Path, settings: Sequence[str], watcher: Watcher, stop: Stop
+def _run_once(
+    experiment: Experiment, cell: Cell, folder: Path, settings: Sequence[str], progress: Progress, stop: _Stop
 ) -> None:
-    """Train a cell's recipe into a folder, or go on there; nothing to do where that is finished."""
-    suite, run = experiment.suite, Run(folder)
-    recipe = suite.recipe_of(cell.row)
-    assignments = [*experiment.changes(cell), *settings]
-    how: dict[str, Any] = {"data": experiment.data, "profile": experiment.profile, "assignments": assignments}
-    if run.facts.is_file():
+    """Train a cell's recipe into a folder, or resume it there; a finished run is left alone."""
+    suite, run = experiment.suite, RunDirectory(folder)
+    source, overrides = suite.source(cell.row), [*experiment.overrides_of(cell), *settings]
+    if run.has_begun:
         if run.is_finished():
-            run.check_same(settle_run(experiment.recipe(cell, settings), experiment.data))
-        else:
-            resume(folder, recipe=recipe, watcher=watcher, stop=stop, **how)
+            check_unchanged(run, resolve_run(experiment.recipe(cell, settings), experiment.data))
+            return
+        resume(
+            folder,
+            recipe=source,
+            data=experiment.data,
+            profile=experiment.profile,
+            overrides=overrides,
+            progress=progress,
+            stop=stop,
+        )
         return
-    kept = max((row.models for row in suite.rows.values() if cell.row == row.ensemble), default=0)
-    train(recipe, folder, baselines=False, keep=kept, threads="auto", watcher=watcher, stop=stop, **how)
+    train(
+        source,
+        folder,
+        data=experiment.data,
+        profile=experiment.profile,
+        overrides=overrides,
+        baselines=False,
+        keep=max((row.models for row in suite.rows.values() if cell.row == row.ensemble), default=0),
+        threads="auto",
+        progress=progress,
+        stop=stop,
+    )
 
 
-def run_grid(experiment: Experiment, cell: Cell, watcher: Watcher, stop: Stop) -> tuple[Path, list[str]]:
-    """The run with the best settings on dev, and those; of the others only their scores stay."""
+def _run_grid(experiment: Experiment, cell: Cell, progress: Progress, stop: _Stop) -> tuple[Path, BestTrial]:
+    """The run with the best settings on dev, and the trials; the other runs keep their scores, not their models."""
     row, folder, recipe = experiment.suite.rows[cell.row], experiment.folder(cell), experiment.recipe(cell)
 
-    def place(number: int) -> Path:
+    def folder_of(number: int) -> Path:
         return folder / "trials" / f"{number:03}"
 
     def measure(trial: Trial) -> float:
-        run = Run(place(trial.number))
+        run = RunDirectory(folder_of(trial.number))
 
-        def start(told: Watcher, stopping: Stop) -> float:
-            run_once(experiment, cell, run.folder, trial.assignments, told, stopping)
-            return best_score(run)
+        def start(progress: Progress, stop: _Stop) -> float:
+            _run_once(experiment, cell, run.folder, trial.overrides, progress, stop)
+            return _best_score(run)
 
         last_stage = max(len(recipe.stages) - 1, 0)
         try:
-            found = run_trial(trial, start, watcher=watcher, stop=stop, best_by=recipe.best_by, last_stage=last_stage)
+            score = run_trial(trial, start, progress=progress, stop=stop, best_by=recipe.best_by, last_stage=last_stage)
         except NotFiniteError:
-            drop(run)
+            _delete_models(run)
             raise
-        if found is None:
-            drop(run)
+        if score is None:
+            _delete_models(run)
             return float("nan")
-        for loser in sorted(map(Run, sorted((folder / "trials").iterdir())), key=best_score, reverse=True)[1:]:
+        runs = map(RunDirectory, sorted((folder / "trials").iterdir()))
+        for loser in sorted(runs, key=_best_score, reverse=True)[1:]:
             if loser.is_finished():
-                drop(loser)
-        return found
+                _delete_models(loser)
+        return score
 
-    choice = choose_settings(
-        row.grid, row.search, folder, measure, watcher.note, of=facts_of(experiment, cell)["recipe"]
-    )
-    return place(choice.number), choice.assignments
+    best = choose_settings(row.grid, row.search, folder, measure, progress.note, recipe=as_saved(recipe))
+    return folder_of(best.number), best
 
 
-def best_score(run: Run) -> float:
-    """The score by which a finished run chose its best model."""
-    if not run.result.is_file():
+def _best_score(run: RunDirectory) -> float:
+    """The score that selected the best model of a finished run."""
+    if not run.is_trained:
         return float("-inf")
-    return float(json.loads(run.result.read_text(encoding="utf-8"))["best_score"])
+    score = run.read_result().best_score
+    return float("-inf") if score is None else score
 
 
-def drop(run: Run) -> None:
-    """Remove the models of a run."""
+def _delete_models(run: RunDirectory) -> None:
     for folder in (run.best, run.kept, run.checkpoints):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_ensemble(experiment: Experiment, cell: Cell, watcher: Watcher, stop: Stop) -> tuple[list[Path], Ensemble]:
-    """The runs of an ensemble and its best models; the first run is the cell of the row that it is made of."""
+def _run_ensemble(experiment: Experiment, cell: Cell, progress: Progress, stop: _Stop) -> tuple[Path, Ensemble]:
+    """The first run of an ensemble, which is the cell of the row that it averages, and the ensemble."""
     row = experiment.suite.rows[cell.row]
     assert row.ensemble is not None
     runs: list[Path] = []
     for number in range(row.runs):
-        member = Cell(row.ensemble, cell.seed + number * FURTHER, cell.fold)
+        member = Cell(row.ensemble, cell.seed + number * _SEED_STEP, cell.fold)
         folder = experiment.folder(member) / "run" if number == 0 else experiment.folder(cell) / f"run-{number + 1}"
-        with alone_at(experiment, member) if number == 0 else nullcontext():
-            run_once(experiment, member, folder, (), watcher, stop)
-        if not kept_models(folder):
-            raise RunError(f"{folder}: was trained before it was part of an ensemble, and kept no models; remove it")
+        with _claim(experiment, member) if number == 0 else nullcontext():
+            _run_once(experiment, member, folder, (), progress, stop)
+        if not _kept_models(folder):
+            raise RunError(f"{folder}: was trained before it was part of an ensemble and kept no models; remove it")
         runs.append(folder)
-    standings = [(run, standing) for run in runs for standing in kept_models(run)]
-    places = {id(standing): run for run, standing in standings}
-    chosen = best_first([standing for _, standing in standings])[: row.models]
-    models = [load_model(places[id(standing)] / "kept" / standing.name) for standing in chosen]
-    return runs, Ensemble(tuple(model for model in models if isinstance(model, Model)))
+    ranked = [(run, model) for run in runs for model in _kept_models(run)]
+    run_of = {id(model): run for run, model in ranked}
+    chosen = rank_models([model for _, model in ranked])[: row.models]
+    models = [load_model(run_of[id(model)] / "kept" / model.name).model for model in chosen]
+    return runs[0], Ensemble(tuple(model for model in models if isinstance(model, Model)))
 
 
-def kept_models(run: Path) -> list[Standing]:
-    """The models that a run has kept."""
-    told = json.loads(Run(run).result.read_text(encoding="utf-8"))
-    return [Standing(**standing) for standing in told["kept"]]
+def _kept_models(run: Path) -> list[RankedModel]:
+    return RunDirectory(run).read_result().kept
 
 
-def score_cell(
-    experiment: Experiment, cell: Cell, runs: Sequence[Path], model: AnyModel, settings: Sequence[str]
-) -> Found:
-    """The scores of a model on the suite's split; its predictions are kept beside them."""
-    about = read_about(runs[0])
+def _score_cell(
+    experiment: Experiment, cell: Cell, run: Path, model: AnyModel, best: BestTrial | None = None
+) -> CellResult:
+    """The scores of a model on the suite's split; the predictions are written to the cell's folder."""
+    directory = open_directory(run)
 
-    def examples_of(split: str) -> dict[str, Examples]:
-        return find_split(model, runs[0], about, split, experiment.data)
+    def examples_of(split: str) -> Mapping[str, Examples]:
+        return find_split(directory.record, directory.folder, split, experiment.data)
 
-    examples = examples_of(experiment.suite.split)
-    decoded = {task: decode_examples(model, task, part) for task, part in examples.items()}
-    write_answers(experiment, cell, {task: Answers(part.labels, decoded[task]) for task, part in examples.items()})
-    scores = {task: score(model.tasks[task], part.labels, decoded[task]) for task, part in examples.items()}
-    counted = [examples_of(split) for split in paper_splits(experiment, cell)]
-    return Found(
+    predictions = {
+        task: LabelledPredictions(examples.labels, predict_columns(model, task, examples.texts).predictions)
+        for task, examples in examples_of(experiment.suite.split).items()
+    }
+    write_predictions(experiment.predictions_file(cell), predictions)
+    scores = {
+        task: score_predictions(model.tasks[task], of_task.labels, of_task.predictions)
+        for task, of_task in predictions.items()
+    }
+    counted = [examples_of(split) for split in _training_splits(experiment, cell)]
+    return replace(
+        _unscored(experiment, cell, best),
         scores={task: found.value for task, found in scores.items()},
         metrics={task: found.metric for task, found in scores.items()},
         kinds={task: model.tasks[task].labels.kind for task in scores},
         rows={task: sum(len(part[task]) for part in counted if task in part) for task in counted[0]},
-        seconds=seconds_of(experiment, cell),
-        **facts_of(experiment, cell, settings),
     )
 
 
-def paper_splits(experiment: Experiment, cell: Cell) -> list[str]:
-    """The splits whose rows are those of the paper's training data: with folds it is parted into several."""
+def _unscored(experiment: Experiment, cell: Cell, best: BestTrial | None = None) -> CellResult:
+    """The record of a cell without scores."""
+    settings = best.overrides if best else []
+    recipe = experiment.recipe(cell, settings)
+    return CellResult(
+        scores={},
+        metrics={},
+        kinds={},
+        encoder=as_saved(recipe)["encoder"],
+        rows={},
+        epochs=[stage.epochs for stage in recipe.stage_recipes()],
+        seconds=_training_seconds(experiment, cell),
+        recipe=as_saved(experiment.recipe(cell)),
+        row=experiment.suite.rows[cell.row].run_keys(),
+        data=data_fingerprints(recipe),
+        settings=settings,
+        trials=list(best.trials) if best else [],
+        versions={"plait": plait.__version__, "torch": torch.__version__},
+    )
+
+
+def _training_splits(experiment: Experiment, cell: Cell) -> list[str]:
+    """The splits that make up what the paper calls its training data; folds divide it into several."""
     if cell.fold is None:
         return ["train"]
     shared = any(task.share("dev") for task in experiment.recipe(cell).tasks.values())
     return ["train", "test", *(["dev"] if shared else [])]
 
 
-def seconds_of(experiment: Experiment, cell: Cell) -> float:
-    """How long the runs of a cell took that came to their end; an ensemble's first is that of another cell."""
-    results = sorted(experiment.folder(cell).rglob("result.json"))
-    return sum(float(json.loads(result.read_text(encoding="utf-8"))["seconds"]) for result in results)
+def _training_seconds(experiment: Experiment, cell: Cell) -> float:
+    """The time of all finished runs of a cell; the first run of an ensemble belongs to another cell."""
+    runs = [RunDirectory(path.parent) for path in sorted(experiment.folder(cell).rglob("result.json"))]
+    return sum(run.read_result().seconds for run in runs)
 
 
-def drop_models(experiment: Experiment, cell: Cell) -> None:
-    """Remove the models of a cell, and of the one that it is made of, once nothing more is made of them."""
+def _delete_unused_models(experiment: Experiment, cell: Cell) -> None:
+    """Delete the models of a cell, and of the one that it averages, once no other cell needs them."""
     rows = experiment.suite.rows
     for row in filter(None, (cell.row, rows[cell.row].ensemble)):
         users = [row, *(name for name, other in rows.items() if other.ensemble == row)]
         if all(experiment.is_done(Cell(user, cell.seed, cell.fold)) for user in users):
             for result in experiment.folder(Cell(row, cell.seed, cell.fold)).rglob("result.json"):
-                drop(Run(result.parent))
+                _delete_models(RunDirectory(result.parent))
 
 
 @contextmanager
-def alone_at(experiment: Experiment, cell: Cell, *, wait: bool = False) -> Iterator[None]:
-    """No other process is at a cell meanwhile."""
+def _claim(experiment: Experiment, cell: Cell, *, wait: bool = False) -> Iterator[None]:
+    """Hold the lock of a cell; raises _CellBusyError if another process has it and `wait` is off."""
     folder = experiment.folder(cell)
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / ".cell.lock", wait=wait) as free:
-        if not free:
-            raise BusyError
+    with lock(folder / ".cell.lock", wait=wait) as held:
+        if not held:
+            raise _CellBusyError
         yield

@@ -5,132 +5,135 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from plait.experiments.entries import Comparison, Departure, Entry, Line
+from plait.experiments.entries import Departure, Entry, SuiteTable, TableRow
 from plait.experiments.figure import Mark
 
-__all__ = ["as_csv", "as_json", "as_markdown", "gain_rows", "marks_for_figure", "score_rows", "sentences"]
+__all__ = ["as_csv", "as_json", "as_markdown", "figure_marks", "footnotes", "gain_cells", "score_cells"]
 
-SIGNS: Mapping[Departure, str] = {"encoder": "ᵉ", "rows": "ʳ", "epochs": "ⁿ"}
-DEPARTURES: Mapping[Departure, str] = {"encoder": "encoder", "rows": "training rows", "epochs": "epochs"}
-FOLDS_TEST = "a t-test over folds and seeds that allows for their common training rows (Nadeau and Bengio 2003)"
-SEEDS_TEST = "an interval of the luck of dev rows (paired bootstrap) and of seeds (Student's t), added as squares"
-NOTHING = "–"
+_SIGNS: Mapping[Departure, str] = {"encoder": "ᵉ", "rows": "ʳ", "epochs": "ⁿ"}
+_DEPARTURES: Mapping[Departure, str] = {"encoder": "encoder", "rows": "training rows", "epochs": "epochs"}
+_FOLDS_TEST = "with a t-test over folds and seeds, corrected for overlapping training rows (Nadeau and Bengio 2003)"
+_SEEDS_TEST = "against dev-sample variance (paired bootstrap) and seed variance (Student's t), combined in quadrature"
+_NOTHING = "–"
 
 
-def digits(value: float | None, *, sign: bool = False) -> str:
-    """Three digits, with a real minus."""
+def _digits(value: float | None, *, sign: bool = False) -> str:
+    """Three decimals, with a real minus sign."""
     if value is None:
-        return NOTHING
+        return _NOTHING
     return f"{value:{'+' if sign else ''}.3f}".replace("-", "−")
 
 
-def measured(entry: Entry) -> str:
-    """Mean ± deviation and the marks."""
+def _measured(entry: Entry) -> str:
+    """Mean ± deviation, and the signs of what differs from the paper."""
     if entry.mean is None:
-        return NOTHING
-    spread = f" ± {digits(entry.deviation)}" if entry.deviation is not None else ""
-    return f"{digits(entry.mean)}{spread}{''.join(SIGNS[departure] for departure in entry.departures)}"
+        return _NOTHING
+    spread = f" ± {_digits(entry.deviation)}" if entry.deviation is not None else ""
+    return f"{_digits(entry.mean)}{spread}{''.join(_SIGNS[departure] for departure in entry.departures)}"
 
 
-def beside_paper(entry: Entry) -> str:
-    """The paper's figure, and how far the measured one is from it."""
+def _paper(entry: Entry) -> str:
+    """The paper's figure, and how far the mean is from it."""
     if entry.paper is None:
         return ""
-    apart = f" ({digits(entry.from_paper, sign=True)})" if entry.from_paper is not None else ""
-    return f"paper {digits(entry.paper)}{apart}"
+    distance = f" ({_digits(entry.from_paper, sign=True)})" if entry.from_paper is not None else ""
+    return f"paper {_digits(entry.paper)}{distance}"
 
 
-def score_rows(table: Comparison, join: str = "\n") -> tuple[list[str], list[list[str]]]:
-    """The headings and the rows of the scores, each measured figure above the paper's."""
+def score_cells(table: SuiteTable, join: str = "\n") -> tuple[list[str], list[list[str]]]:
+    """The headings and cells of the scores, each measured value above the paper's."""
     names = ["row", *table.columns.values(), "cells"]
     rows = []
-    for line in table.lines:
-        entries = [join.join(filter(None, (measured(entry), beside_paper(entry)))) for entry in line.entries.values()]
-        rows.append([line.name, *entries, f"{line.done} of {line.cells}" if line.cells else NOTHING])
+    for row in table.rows:
+        entries = [join.join(filter(None, (_measured(entry), _paper(entry)))) for entry in row.entries.values()]
+        rows.append([row.name, *entries, f"{row.done} of {row.cells}" if row.cells else _NOTHING])
     return names, rows
 
 
-def gain_rows(table: Comparison) -> tuple[list[str], list[list[str]]]:
-    """The headings and the rows of what each row gains over the one that it is tested against."""
+def gain_cells(table: SuiteTable) -> tuple[list[str], list[list[str]]]:
+    """The headings and cells of the gains of each row over the one that it is tested against."""
     names = ["row", "against", *table.columns.values()]
     rows = [
-        [line.name, line.opponent or "", *(gained(entry) for entry in line.entries.values())]
-        for line in table.lines
-        if any(entry.gain for entry in line.entries.values())
+        [row.name, row.opponent or "", *(_gain(entry) for entry in row.entries.values())]
+        for row in table.rows
+        if any(entry.gain for entry in row.entries.values())
     ]
     return names, rows
 
 
-def gained(entry: Entry) -> str:
+def _gain(entry: Entry) -> str:
     """A difference with its interval and p."""
     gain = entry.gain
     if gain is None:
-        return NOTHING
-    if gain.p is None or gain.low is None:
-        return digits(gain.mean, sign=True)
-    sure = "*" if gain.p < 0.05 else ""
-    shown = "p < 0.001" if gain.p < 0.001 else f"p {gain.p:.3f}"
+        return _NOTHING
+    if entry.p is None or gain.low is None:
+        return _digits(gain.mean, sign=True)
+    star = "*" if entry.p < 0.05 else ""
+    p = "p < 0.001" if entry.p < 0.001 else f"p {entry.p:.3f}"
     return (
-        f"{digits(gain.mean, sign=True)} [{digits(gain.low, sign=True)}, {digits(gain.high, sign=True)}] {shown}{sure}"
+        f"{_digits(gain.mean, sign=True)} [{_digits(gain.low, sign=True)}, {_digits(gain.high, sign=True)}] {p}{star}"
     )
 
 
-def sentences(table: Comparison, command: str) -> list[str]:
-    """What must be known to read the table, and the command that fills what is empty."""
-    signs = ", ".join(f"{SIGNS[departure]} {name}" for departure, name in DEPARTURES.items())
-    test = FOLDS_TEST if table.suite.folds else SEEDS_TEST
-    told = [
-        f"Mean ± standard deviation over {cells_told(table)}.",
-        f"Differs from the paper's: {signs}.",
-        f"Gains are tested by {test}; intervals are of 95 %, p is corrected for all rows of a column that have results "
-        "(Holm 1979), * marks p < 0.05.",
+def footnotes(table: SuiteTable, command: str) -> list[str]:
+    """How to read the table, and the command that fills its empty cells."""
+    signs = ", ".join(f"{_SIGNS[departure]} {name}" for departure, name in _DEPARTURES.items())
+    test = _FOLDS_TEST if table.suite.folds else _SEEDS_TEST
+    notes = [
+        f"Mean ± standard deviation over {_cells_note(table)}.",
+        f"Differs from the paper: {signs}.",
+        f"Gains are tested {test}. Intervals are 95 %; p is corrected for all rows of a column that have results "
+        "(Holm 1979); * marks p < 0.05.",
     ]
-    if empty := sum(line.cells - line.done for line in table.lines):
-        alone = "" if table.suite.folds else ", and where one seed is done, only luck of the rows is tested"
-        told.append(f"Cells that are empty: {empty:,}{alone}; the same command fills them: {command}")
-    told += [sentence for line in table.lines if (sentence := untested(table, line))]
-    told += [f"{line.name}: only the paper's figures: {line.shown}." for line in table.lines if line.shown]
-    return told + [f"Failed: {message}" for line in table.lines for message in line.failed]
+    if empty := sum(row.cells - row.done for row in table.rows):
+        dev_only = "; where only one seed is done, the test covers dev-sample variance only"
+        one_seed = "" if table.suite.folds else dev_only
+        notes.append(f"Empty cells: {empty:,}{one_seed}. The same command fills them: {command}")
+    notes += [note for row in table.rows if (note := _untested_note(table, row))]
+    notes += [f"{row.name}: only the paper's figures: {row.shown}." for row in table.rows if row.shown]
+    return notes + [f"Failed: {message}" for row in table.rows for message in row.failed]
 
 
-def cells_told(table: Comparison) -> str:
-    """What the cells are, and what chose the models that they are the scores of."""
+def _cells_note(table: SuiteTable) -> str:
+    """What the cells are, and which data selected their models."""
     suite, seeds = table.suite, ", ".join(map(str, table.seeds))
     if suite.folds:
-        return f"{suite.folds} folds × seeds {seeds}; scores of each fold's test part"
-    tuned = [line.name for line in table.lines if line.done and suite.rows[line.name].grid]
+        return f"{suite.folds} folds × seeds {seeds}; scores on the test part of each fold"
+    tuned = [row.name for row in table.rows if row.done and suite.rows[row.name].grid]
     settings = f", and in {', '.join(tuned)} also the settings" if tuned else ""
-    return f"seeds {seeds}; dev scores, and dev chose the epoch{settings}"
+    return f"seeds {seeds}; dev scores, and dev selected the epoch{settings}"
 
 
-def untested(table: Comparison, line: Line) -> str:
+def _untested_note(table: SuiteTable, row: TableRow) -> str:
     """Which gains of a row have no test, and why."""
-    reasons = {entry.untested: "" for entry in line.entries.values() if entry.untested}
-    for why in reasons:
-        reasons[why] = ", ".join(table.columns[name] for name, entry in line.entries.items() if entry.untested == why)
-    told = [f"{line.name} is not tested against {line.opponent} in {names}: {why}." for why, names in reasons.items()]
-    return " ".join(told)
+    reasons: dict[str, list[str]] = {}
+    for column, entry in row.entries.items():
+        if entry.untested:
+            reasons.setdefault(entry.untested, []).append(table.columns[column])
+    return " ".join(
+        f"{row.name} is not tested against {row.opponent} in {', '.join(names)}: {why}."
+        for why, names in reasons.items()
+    )
 
 
-def as_markdown(table: Comparison, command: str) -> str:
-    """The tables as a page has them."""
+def as_markdown(table: SuiteTable, command: str) -> str:
+    """The table for a Markdown page."""
     parts = [f"### {table.suite.title}", f"`{command}`", table.suite.about.strip()]
-    parts.append(markdown_table(*score_rows(table, "<br>")))
-    names, rows = gain_rows(table)
+    parts.append(_markdown_table(*score_cells(table, "<br>")))
+    names, rows = gain_cells(table)
     if rows:
-        parts.append(markdown_table(names, rows))
-    minutes = sum(line.seconds for line in table.lines) / 60
-    parts.append("\n".join([*sentences(table, command), f"Training took {minutes:.0f} minutes in all."]))
+        parts.append(_markdown_table(names, rows))
+    minutes = sum(row.seconds for row in table.rows) / 60
+    parts.append("\n".join([*footnotes(table, command), f"Training took {minutes:.0f} minutes in total."]))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def markdown_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown."""
+def _markdown_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [names, ["---"] * len(names), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-FIELDS = (
+_FIELDS = (
     "row",
     "column",
     "mean",
@@ -148,16 +151,15 @@ FIELDS = (
 )
 
 
-def records(table: Comparison) -> list[dict[str, Any]]:
-    """One record for each column of each row."""
-    return [record(line, column, entry) for line in table.lines for column, entry in line.entries.items()]
+def _records(table: SuiteTable) -> list[dict[str, Any]]:
+    """One record per column of each row."""
+    return [_record(row, column, entry) for row in table.rows for column, entry in row.entries.items()]
 
 
-def record(line: Line, column: str, entry: Entry) -> dict[str, Any]:
-    """What machines get of one column of one row."""
+def _record(row: TableRow, column: str, entry: Entry) -> dict[str, Any]:
     gain = entry.gain
     values = (
-        line.name,
+        row.name,
         column,
         entry.mean,
         entry.deviation,
@@ -166,16 +168,16 @@ def record(line: Line, column: str, entry: Entry) -> dict[str, Any]:
         entry.paper,
         entry.from_paper,
         list(entry.departures),
-        line.opponent if gain else None,
+        row.opponent if gain else None,
         gain.mean if gain else None,
         gain.low if gain else None,
         gain.high if gain else None,
-        gain.p if gain else None,
+        entry.p,
     )
-    return dict(zip(FIELDS, values, strict=True))
+    return dict(zip(_FIELDS, values, strict=True))
 
 
-def as_json(table: Comparison) -> dict[str, Any]:
+def as_json(table: SuiteTable) -> dict[str, Any]:
     """The table for machines."""
     suite = table.suite
     return {
@@ -186,33 +188,33 @@ def as_json(table: Comparison) -> dict[str, Any]:
         "columns": dict(table.columns),
         "rows": [
             {
-                "row": line.name,
-                "done": line.done,
-                "cells": line.cells,
-                "failed": list(line.failed),
-                "seconds": line.seconds,
+                "row": row.name,
+                "done": row.done,
+                "cells": row.cells,
+                "failed": list(row.failed),
+                "seconds": row.seconds,
             }
-            for line in table.lines
+            for row in table.rows
         ],
-        "entries": records(table),
+        "entries": _records(table),
     }
 
 
-def as_csv(table: Comparison) -> str:
-    """The same figures, one line for each column of each row."""
+def as_csv(table: SuiteTable) -> str:
+    """The same values, one line per column of each row."""
     text = StringIO()
-    writer = csv.DictWriter(text, FIELDS, lineterminator="\n")
+    writer = csv.DictWriter(text, _FIELDS, lineterminator="\n")
     writer.writeheader()
-    for one in records(table):
-        lists = {key: " ".join(map(str, value)) for key, value in one.items() if isinstance(value, list)}
-        writer.writerow({**one, **lists})
+    for record in _records(table):
+        lists = {key: " ".join(map(str, value)) for key, value in record.items() if isinstance(value, list)}
+        writer.writerow({**record, **lists})
     return text.getvalue()
 
 
-def marks_for_figure(table: Comparison) -> list[Mark]:
-    """What the figure shows: the mean with the 95 % interval over its cells."""
+def figure_marks(table: SuiteTable) -> list[Mark]:
+    """What the figure shows: the paper's figure, and the mean with its 95 % interval over the cells."""
     return [
-        Mark(line.name, table.columns[column], entry.paper, entry.mean, *(entry.interval or (None, None)))
-        for line in table.lines
-        for column, entry in line.entries.items()
+        Mark(row.name, table.columns[column], entry.paper, entry.mean, *(entry.interval or (None, None)))
+        for row in table.rows
+        for column, entry in row.entries.items()
     ]

@@ -1,4 +1,4 @@
-"""The encoder and its pooling as nodes of a graph, on padded texts.
+"""The encoder and its pooling as nodes of an ONNX graph, for padded texts.
 
 S texts, T tokens of the longest, N = S·T, D width, H attention heads, d = D/H.
 """
@@ -11,36 +11,37 @@ import torch
 from torch import Tensor, nn
 
 from plait.encoder.bert import Encoder, Layer
+from plait.encoder.pooling import POOLINGS
 from plait.export.graph import Graph
 
-__all__ = ["FAR", "Float32", "Precision", "add_encoder", "array"]
+__all__ = ["Float32", "Precision", "add_encoder", "add_linear"]
 
-FAR = 1e9  # taken off the score of padding, which makes its share 0
+_PENALTY = 1e9  # subtracted from the attention scores of padding, so that its weight is 0
 
 
 class Precision(Protocol):
-    """How the weights of the encoder are held."""
+    """The format of the encoder's weights in a graph."""
 
     name: str
 
     def rows(self, graph: Graph, name: str, table: np.ndarray, ids: str) -> str:
-        """The rows of a table that whole numbers ask for."""
+        """The rows of a table with the given ids."""
 
     def linear(self, graph: Graph, name: str, weight: np.ndarray, bias: np.ndarray, states_ND: str) -> str:
-        """A linear layer; the weight is (outputs, inputs)."""
+        """A linear layer; the weight has shape (outputs, inputs)."""
 
 
 class Float32:
-    """As they are."""
+    """Weights at full precision."""
 
     name = "float32"
 
     def rows(self, graph: Graph, name: str, table: np.ndarray, ids: str) -> str:
-        """The rows of a table that whole numbers ask for."""
+        """The rows of a table with the given ids."""
         return graph.add("Gather", graph.weight(name, table), ids)
 
     def linear(self, graph: Graph, name: str, weight: np.ndarray, bias: np.ndarray, states_ND: str) -> str:
-        """A linear layer; the weight is (outputs, inputs)."""
+        """A linear layer; the weight has shape (outputs, inputs)."""
         weights = graph.weight(f"{name}.weight", weight), graph.weight(f"{name}.bias", bias)
         return graph.add("Gemm", states_ND, *weights, transB=1)
 
@@ -48,53 +49,53 @@ class Float32:
 def add_encoder(
     graph: Graph, encoder: Encoder, pooling: str, precision: Precision, ids: str, mask: str, segments: str | None
 ) -> str:
-    """Embeddings (S, D) of padded texts from the tables (S, T) of their ids, their mask and their segments."""
+    """Embeddings (S, D) of padded texts from tables (S, T) of their ids, mask and segments."""
     width, shape = encoder.config.width, graph.add("Shape", ids)
     states_STD = graph.add(
-        "Add", precision.rows(graph, "tokens", array(encoder.tokens.weight), ids), add_positions(graph, encoder, ids)
+        "Add", precision.rows(graph, "tokens", _array(encoder.tokens.weight), ids), _add_positions(graph, encoder, ids)
     )
     if segments:
-        others = graph.weight("segments", array(encoder.segments.weight - encoder.segments.weight[0]))
+        others = graph.weight("segments", _array(encoder.segments.weight - encoder.segments.weight[0]))
         states_STD = graph.add("Add", states_STD, graph.add("Gather", others, segments))
-    states_ND = add_norm(graph, "norm", encoder.norm, graph.add("Reshape", states_STD, graph.axes(-1, width)))
+    states_ND = _add_norm(graph, "norm", encoder.norm, graph.add("Reshape", states_STD, graph.axes(-1, width)))
     seen_ST = graph.cast(mask, "FLOAT")
-    penalty_ST = graph.add("Mul", graph.add("Sub", seen_ST, graph.constant(1)), graph.constant(FAR))
+    penalty_ST = graph.add("Mul", graph.add("Sub", seen_ST, graph.constant(1)), graph.constant(_PENALTY))
     penalty_S11T = graph.add("Unsqueeze", penalty_ST, graph.axes(1, 2))
     split = graph.add("Concat", shape, graph.axes(encoder.config.heads, width // encoder.config.heads), axis=0)
     for number, layer in enumerate(encoder.layers):
         assert isinstance(layer, Layer), "an encoder is made of layers"
-        states_ND = add_layer(graph, f"layers.{number}", layer, precision, states_ND, penalty_S11T, split)
+        states_ND = _add_layer(graph, f"layers.{number}", layer, precision, states_ND, penalty_S11T, split)
     states_STD = graph.add("Reshape", states_ND, graph.add("Concat", shape, graph.axes(width), axis=0))
-    pooled_SD = add_pooling(graph, pooling, states_STD, graph.add("Unsqueeze", seen_ST, graph.axes(-1)))
-    if pooling != "pooler":
+    pooled_SD = _add_pooling(graph, pooling, states_STD, graph.add("Unsqueeze", seen_ST, graph.axes(-1)))
+    if not POOLINGS[pooling].dense:
         return pooled_SD
     assert encoder.pooler is not None, "an encoder for pooling 'pooler' is built with its pooler"
-    return graph.add("Tanh", add_plain(graph, "pooler", encoder.pooler, pooled_SD))
+    return graph.add("Tanh", add_linear(graph, "pooler", encoder.pooler, pooled_SD))
 
 
-def add_positions(graph: Graph, encoder: Encoder, ids: str) -> str:
-    """What is added to a token for its place, as in the first segment: (T, D), of RoBERTa (S, T, D)."""
-    table = graph.weight("positions", array(encoder.positions.weight + encoder.segments.weight[0]))
+def _add_positions(graph: Graph, encoder: Encoder, ids: str) -> str:
+    """The position embeddings plus that of segment 0: (T, D), for RoBERTa (S, T, D)."""
+    table = graph.weight("positions", _array(encoder.positions.weight + encoder.segments.weight[0]))
     if not encoder.config.first_position:
         length = graph.add("Shape", ids, start=1)
         return graph.add("Slice", table, graph.axes(0), length, graph.axes(0))
-    # RoBERTa counts from behind its padding id, and does not count a padding token that is written in a text.
+    # RoBERTa counts from its padding id + 1, and does not count padding tokens that occur in a text.
     padding = graph.constant(encoder.config.first_position - 1, np.int64)
     counted_ST = graph.cast(graph.add("Not", graph.add("Equal", ids, padding)), "INT64")
     place_ST = graph.add("Mul", graph.add("CumSum", counted_ST, graph.constant(1, np.int64)), counted_ST)
     return graph.add("Gather", table, graph.add("Add", place_ST, padding))
 
 
-def add_layer(
+def _add_layer(
     graph: Graph, name: str, layer: Layer, precision: Precision, states_ND: str, penalty_S11T: str, split: str
 ) -> str:
     """Attention, add & norm, feed-forward, add & norm."""
 
     def linear(part: str, weight: Tensor, bias: Tensor, inputs: str) -> str:
-        return precision.linear(graph, f"{name}.{part}", array(weight), array(bias), inputs)
+        return precision.linear(graph, f"{name}.{part}", _array(weight), _array(bias), inputs)
 
     width = layer.mix.in_features
-    # The queries are divided by √d in their weights.
+    # The division by √d is moved into the weights of the queries.
     scale_3D = torch.ones(3 * width).index_fill(0, torch.arange(width), 1 / math.sqrt(width // layer.heads))
     qkv = linear("qkv", layer.qkv.weight * scale_3D[:, None], layer.qkv.bias * scale_3D, states_ND)
     sides = graph.add_several(3, "Split", qkv, axis=-1, num_outputs=3)
@@ -106,17 +107,17 @@ def add_layer(
     mixed_SHTd = graph.add("MatMul", graph.add("Softmax", scores_SHTT, axis=-1), v_SHTd)
     mixed_ND = graph.add("Reshape", graph.add("Transpose", mixed_SHTd, perm=[0, 2, 1, 3]), graph.axes(-1, width))
     attended_ND = graph.add("Add", states_ND, linear("mix", layer.mix.weight, layer.mix.bias, mixed_ND))
-    states_ND = add_norm(graph, f"{name}.mix_norm", layer.mix_norm, attended_ND)
+    states_ND = _add_norm(graph, f"{name}.mix_norm", layer.mix_norm, attended_ND)
     widened_NF = graph.add("Gelu", linear("widen", layer.widen.weight, layer.widen.bias, states_ND))
     narrowed_ND = graph.add("Add", states_ND, linear("narrow", layer.narrow.weight, layer.narrow.bias, widened_NF))
-    return add_norm(graph, f"{name}.narrow_norm", layer.narrow_norm, narrowed_ND)
+    return _add_norm(graph, f"{name}.narrow_norm", layer.narrow_norm, narrowed_ND)
 
 
-def add_pooling(graph: Graph, how: str, states_STD: str, seen_ST1: str) -> str:
-    """One embedding a text (S, D); padding does not count."""
-    if how in ("cls", "pooler"):
+def _add_pooling(graph: Graph, pooling: str, states_STD: str, seen_ST1: str) -> str:
+    """One embedding per text (S, D); padding does not count."""
+    if POOLINGS[pooling].tokens == "cls":
         return graph.add("Gather", states_STD, graph.constant(0, np.int64), axis=1)
-    if how == "max":
+    if pooling == "max":
         lowest = graph.constant(float(np.finfo(np.float32).min))
         own_STD = graph.add("Where", graph.cast(seen_ST1, "BOOL"), states_STD, lowest)
         return graph.add("ReduceMax", own_STD, graph.axes(1), keepdims=0)
@@ -124,18 +125,16 @@ def add_pooling(graph: Graph, how: str, states_STD: str, seen_ST1: str) -> str:
     return graph.add("Div", sum_SD, graph.add("ReduceSum", seen_ST1, graph.axes(1), keepdims=0))
 
 
-def add_norm(graph: Graph, name: str, norm: nn.LayerNorm, states: str) -> str:
-    """A layer norm."""
-    weights = graph.weight(f"{name}.weight", array(norm.weight)), graph.weight(f"{name}.bias", array(norm.bias))
+def _add_norm(graph: Graph, name: str, norm: nn.LayerNorm, states: str) -> str:
+    weights = graph.weight(f"{name}.weight", _array(norm.weight)), graph.weight(f"{name}.bias", _array(norm.bias))
     return graph.add("LayerNormalization", states, *weights, axis=-1, epsilon=norm.eps)
 
 
-def add_plain(graph: Graph, name: str, linear: nn.Linear, states: str) -> str:
-    """A linear layer in full precision."""
-    return Float32().linear(graph, name, array(linear.weight), array(linear.bias), states)
+def add_linear(graph: Graph, name: str, linear: nn.Linear, states: str) -> str:
+    """A linear layer at full precision."""
+    return Float32().linear(graph, name, _array(linear.weight), _array(linear.bias), states)
 
 
-def array(tensor: Tensor) -> np.ndarray:
-    """The numbers of a weight."""
+def _array(tensor: Tensor) -> np.ndarray:
     numbers: np.ndarray = tensor.detach().cpu().to(torch.float32).numpy()
     return numbers

@@ -1,4 +1,4 @@
-"""The texts that an export is checked with: from the starter data, of many lengths, some longer than any limit."""
+"""Texts of many lengths to calibrate and check an export with, from the starter data."""
 
 import csv
 from collections.abc import Sequence
@@ -8,26 +8,26 @@ import plait.data
 
 __all__ = ["sample_columns", "sample_texts"]
 
-STARTER = Path(plait.data.__file__).parent / "starter"
-FILES = ("reviews-dev.csv", "questions-dev.csv", "pairs-dev.csv")
-JOINED = (1, 1, 1, 2, 1, 3, 1, 1, 5, 9)  # sentences in one text, in turn
-LONGEST = 48  # sentences in the one that is sure to be cut
+_STARTER = Path(plait.data.__file__).parent / "starter"
+_FILES = ("reviews-dev.csv", "questions-dev.csv", "pairs-dev.csv")
+_SENTENCES = (1, 1, 1, 2, 1, 3, 1, 1, 5, 9)  # how many sentences each text has, in turn
+_LONGEST_TEXT = 48  # sentences in the one text that exceeds any limit
 
 
 def sample_texts(count: int) -> list[str]:
-    """So many texts: sentences, and paragraphs made of some."""
+    """`count` texts: sentences, paragraphs, one very long text and one of a single character."""
     sentences: list[str] = []
-    for name in FILES:
-        with (STARTER / name).open(encoding="utf-8", newline="") as file:
+    for name in _FILES:
+        with (_STARTER / name).open(encoding="utf-8", newline="") as file:
             sentences += [row[key] for row in csv.DictReader(file) for key in row if key.startswith("sentence")]
     texts = [
-        " ".join(sentences[(number + more) % len(sentences)] for more in range(JOINED[number % len(JOINED)]))
+        " ".join(sentences[(number + more) % len(sentences)] for more in range(_SENTENCES[number % len(_SENTENCES)]))
         for number in range(count - 2)
     ]
-    return [*texts, " ".join(sentences[:LONGEST]), "?"]
+    return [*texts, " ".join(sentences[:_LONGEST_TEXT]), "?"]
 
 
 def sample_columns(count: int, columns: int) -> Sequence[Sequence[str]]:
-    """So many examples of one, two or three texts."""
+    """`count` examples of one, two or three texts, column by column."""
     texts = sample_texts(count)
     return [[*texts[shift:], *texts[:shift]] for shift in range(columns)]

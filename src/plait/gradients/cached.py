@@ -1,4 +1,4 @@
-"""The gradients of a loss over a whole batch, at the memory of a part of it (gradient caching, Gao 2021).
+"""The gradients of a loss over a whole batch, in the memory of one chunk of it (gradient caching, Gao 2021).
 
 B batch, b rows of a chunk.
 """
@@ -12,11 +12,11 @@ __all__ = ["cached_backward"]
 
 
 def cached_backward(chunks: Sequence[Callable[[], Tensor]], measure: Callable[[Tensor], Tensor]) -> Tensor:
-    """The loss of all chunks' embeddings at once; gradients are added as if one graph had held them all.
+    """The loss over the embeddings of all chunks; adds the same gradients as one graph over the whole batch.
 
-    A chunk encodes its rows (b, …) and must give the same bits whenever it is called, dropout included; `measure` turns
-    those of all chunks (B, …) into the loss. Every chunk but the last is encoded twice: first without a graph, to find
-    the gradient of each embedding, then with one, to pass that gradient on.
+    A chunk is a function that encodes its rows (b, …); it must give the same bits on every call, dropout included.
+    `measure` turns the embeddings of all chunks (B, …) into the loss. Every chunk but the last is encoded twice: first
+    without a graph, to find the gradient with respect to its embeddings, then with one, to backpropagate it.
     """
     *others, last = chunks
     with torch.no_grad():
@@ -27,16 +27,16 @@ def cached_backward(chunks: Sequence[Callable[[], Tensor]], measure: Callable[[T
     if not loss.requires_grad:
         return loss
     loss.backward()
-    if embeddings.grad is None:  # the loss looks at nothing that was encoded
+    if embeddings.grad is None:  # the loss does not depend on the embeddings
         return loss.detach()
     gradients = embeddings.grad.split([len(part) for part in parts])
-    pass_on(parts.pop(), gradients[-1])
+    _backpropagate(parts.pop(), gradients[-1])
     for encode, gradient in zip(others, gradients, strict=False):
-        pass_on(encode(), gradient)
+        _backpropagate(encode(), gradient)
     return loss.detach()
 
 
-def pass_on(embeddings: Tensor, gradient: Tensor) -> None:
-    """Go back through the graph of a chunk, if it learns."""
+def _backpropagate(embeddings: Tensor, gradient: Tensor) -> None:
+    """Backpropagate through the graph of a chunk, unless its encoder is frozen."""
     if embeddings.requires_grad:
         embeddings.backward(gradient)

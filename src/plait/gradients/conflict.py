@@ -1,4 +1,4 @@
-"""Whether the tasks' gradients point against each other: their cosines at one step, and summed up over a run.
+"""Whether the tasks' gradients conflict: their cosines at one step, and a summary of a run.
 
 K tasks.
 """
@@ -9,9 +9,9 @@ from itertools import combinations
 
 from torch import Tensor
 
-__all__ = ["Cosines", "cosines", "sum_up"]
+__all__ = ["Cosines", "cosines", "summarize"]
 
-Cosines = Mapping[str, float | None]  # "first/second" of each pair of tasks; None where a gradient is 0 or not finite
+Cosines = Mapping[str, float | None]  # "first/second" for each pair of tasks; None where a gradient is 0 or not finite
 
 
 def cosines(gram_KK: Tensor, tasks: Sequence[str]) -> dict[str, float | None]:
@@ -25,8 +25,8 @@ def cosines(gram_KK: Tensor, tasks: Sequence[str]) -> dict[str, float | None]:
     return found
 
 
-def sum_up(measured: Iterable[Cosines]) -> dict[str, dict[str, float]]:
-    """Of each pair the mean cosine, the share of cosines below 0, and how many there were."""
+def summarize(measured: Iterable[Cosines]) -> dict[str, dict[str, float]]:
+    """For each pair the mean cosine, the share below 0, and the number of measurements."""
     values: dict[str, list[float]] = {}
     for found in measured:
         for pair, cosine in found.items():

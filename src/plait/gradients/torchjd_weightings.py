@@ -1,4 +1,4 @@
-"""The methods of torchjd that weigh tasks by the Gram matrix alone; torchjd is imported only when a recipe names one.
+"""The methods of torchjd that weight tasks by the Gram matrix; torchjd is imported only if a recipe names one.
 
 K tasks.
 """
@@ -17,7 +17,7 @@ from plait.errors import RecipeError
 __all__ = ["PREFIX", "find_weighting"]
 
 PREFIX = "torchjd."  # of a method's name in a recipe
-INSTALL = 'pip install "plait[torchjd]"'
+_INSTALL = 'pip install "plait[torchjd]"'
 
 
 def find_weighting(name: str) -> Callable[[Tensor, str], Tensor]:
@@ -25,20 +25,20 @@ def find_weighting(name: str) -> Callable[[Tensor, str], Tensor]:
     try:
         aggregation = import_module("torchjd.aggregation")
     except ImportError:
-        raise RecipeError(f"{PREFIX}{name} needs the package torchjd; {INSTALL}") from None
-    methods = [method for method in aggregation.__all__ if is_aggregator(aggregation, method)]
-    usable = [method for method in methods if why_not(aggregation, method) is None]
-    found = why_not(aggregation, name) if name in methods else f"unknown name {PREFIX + name!r}"
+        raise RecipeError(f"{PREFIX}{name} needs the package torchjd; {_INSTALL}") from None
+    methods = [method for method in aggregation.__all__ if _is_aggregator(aggregation, method)]
+    usable = [method for method in methods if _why_unusable(aggregation, method) is None]
+    found = _why_unusable(aggregation, name) if name in methods else f"unknown name {PREFIX + name!r}"
     if found:
-        raise RecipeError(f"{found}; of torchjd there are {', '.join(PREFIX + method for method in usable)}")
+        raise RecipeError(f"{found}; available from torchjd: {', '.join(PREFIX + method for method in usable)}")
     try:
         weighting = getattr(aggregation, f"{name}Weighting")()
     except ImportError as error:
         reason = str(error).splitlines()[0]
-        raise RecipeError(f"{PREFIX}{name} needs more packages; {INSTALL} ({reason})") from None
+        raise RecipeError(f"{PREFIX}{name} needs more packages; {_INSTALL} ({reason})") from None
 
     def weigh(gram_KK: Tensor, seed: str) -> Tensor:
-        with torch.random.fork_rng(devices=[]):  # some draw from torch's own random numbers
+        with torch.random.fork_rng(devices=[]):  # some methods draw from torch's global generator
             torch.manual_seed(random.Random(seed).getrandbits(63))
             weights_K: Tensor = weighting(gram_KK)
         return weights_K
@@ -46,20 +46,20 @@ def find_weighting(name: str) -> Callable[[Tensor, str], Tensor]:
     return weigh
 
 
-def is_aggregator(aggregation: Any, name: str) -> bool:
-    """Whether torchjd has a method of that name."""
+def _is_aggregator(aggregation: Any, name: str) -> bool:
+    """Whether a name in torchjd's module is a method, not a base class."""
     value = getattr(aggregation, name)
     bases = (aggregation.Aggregator, aggregation.WeightedAggregator, aggregation.GramianWeightedAggregator)
     return inspect.isclass(value) and issubclass(value, aggregation.Aggregator) and value not in bases
 
 
-def why_not(aggregation: Any, name: str) -> str | None:
-    """Why a method of torchjd cannot be used here, if it cannot."""
+def _why_unusable(aggregation: Any, name: str) -> str | None:
+    """Why plait cannot use a method of torchjd, if it cannot."""
     method, weighting = getattr(aggregation, name), getattr(aggregation, f"{name}Weighting", None)
     if weighting is None or not issubclass(method, aggregation.GramianWeightedAggregator):
-        return f"{PREFIX}{name} does not weigh the tasks by the products of their gradients"
+        return f"{PREFIX}{name} does not weight tasks by the Gram matrix of their gradients"
     if issubclass(weighting, import_module("torchjd").Stateful):
-        return f"{PREFIX}{name} remembers earlier steps, which a run that goes on would have lost"
+        return f"{PREFIX}{name} keeps a state between steps, which a resumed run would lose"
     parameters = inspect.signature(weighting).parameters.values()
     if needed := [parameter.name for parameter in parameters if parameter.default is parameter.empty]:
         return f"{PREFIX}{name} needs {' and '.join(needed)}, which a recipe cannot give"

@@ -1,4 +1,4 @@
-"""Embeddings in, prediction out. `HEADS` names every head; a head's keyword-only parameters are its options."""
+"""Embeddings in, outputs out. `HEADS` names every head; a head's keyword-only parameters are its options."""
 
 from collections.abc import Mapping
 
@@ -18,20 +18,26 @@ from plait.heads.pair import (
 from plait.heads.shared import SharedTanh
 from plait.heads.single import Linear
 from plait.heads.triple import Nearer
+from plait.registry import Registry
 
 __all__ = ["HEADS", "SHARED_LAYERS", "Head", "Size"]
 
-HEADS: Mapping[str, type[Head]] = {
-    "linear": Linear,
-    "concat": Concat,
-    "joined": Joined,
-    "joined_both": JoinedBoth,
-    "joined_difference": JoinedDifference,
-    "difference": Difference,
-    "difference_product": DifferenceProduct,
-    "cosine": Cosine,
-    "dot": Dot,
-    "nearer": Nearer,
-}
+HEADS: Registry[type[Head]] = Registry(
+    "head",
+    "plait.heads",
+    {
+        "linear": Linear,
+        "concat": Concat,
+        "joined": Joined,
+        "joined_both": JoinedBoth,
+        "joined_difference": JoinedDifference,
+        "difference": Difference,
+        "difference_product": DifferenceProduct,
+        "cosine": Cosine,
+        "dot": Dot,
+        "nearer": Nearer,
+    },
+    expects=Head,
+)
 
 SHARED_LAYERS: Mapping[str, type[nn.Module]] = {"tanh": SharedTanh}

@@ -1,7 +1,8 @@
-"""What every head is told when it is built, and what it declares of itself."""
+"""What every head is built from, and what it declares about itself."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -10,20 +11,25 @@ __all__ = ["Head", "Size"]
 
 @dataclass(frozen=True)
 class Size:
-    """The dimensions of a head and the dropout of the model."""
+    """The dimensions of a head, and the model's dropout."""
 
     width: int  # D, of an embedding
-    outputs: int  # the classes, or 1 for yes/no, scores and triplets
-    top: float  # the upper end of the scores' range, 1 for other labels
+    outputs: int  # number of classes; 1 for yes/no, scores and triplets
+    top: float  # upper end of the range of a score; 1 for other labels
     dropout: float
 
 
 class Head(nn.Module):
-    """A small module, built from a Size; its forward takes one embedding (B, D) a view and gives (B, outputs)."""
+    """A small module built from a Size; `forward` takes one embedding (B, D) per view and returns (B, outputs)."""
 
     reads: ClassVar[str]  # single, apart, joined, joined_both or triple
-    kinds: ClassVar[tuple[str, ...]] = ("classes", "several", "yes_no", "score")  # labels that it can predict
-    symmetric: ClassVar[bool] = False  # whether swapping its two texts can never change its outputs
-    after_shared_layer: ClassVar[bool] = True  # whether it may stand behind the model's shared layer
-    output_layer: ClassVar[str | None] = None  # the linear layer whose result is the output, if there is one
+    kinds: ClassVar[tuple[str, ...]] = ("classes", "multilabel", "yes_no", "score")  # kinds of label it can predict
+    symmetric: ClassVar[bool] = False  # True: swapping its two texts never changes its outputs
+    after_shared_layer: ClassVar[bool] = True  # False: it compares embeddings, so no shared layer may precede it
+    output_layer: ClassVar[str | None] = None  # the linear layer that produces the outputs, if there is one
     projection: ClassVar[str | None] = None  # the layer that projects each embedding before they are compared
+
+    @classmethod
+    def problem(cls, size: Size, options: Mapping[str, Any]) -> str | None:
+        """Why the head cannot be built with this size and these options, if it cannot."""
+        return None

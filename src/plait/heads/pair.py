@@ -1,10 +1,10 @@
-"""Heads that read two sentences, each encoded apart (u, v) or both joined in one input.
+"""Heads that read two sentences: each encoded on its own (u, v), or both joined in one input.
 
 B batch, D width, C outputs.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +15,8 @@ from plait.heads.head import Head, Size
 
 __all__ = ["Concat", "Cosine", "Difference", "DifferenceProduct", "Dot", "Joined", "JoinedBoth", "JoinedDifference"]
 
-Activation = Literal["none", "relu", "tanh"]
-ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {"none": lambda x: x, "relu": F.relu, "tanh": torch.tanh}
+_Activation = Literal["none", "relu", "tanh"]
+_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {"none": lambda x: x, "relu": F.relu, "tanh": torch.tanh}
 
 
 class Concat(Head):
@@ -62,7 +62,7 @@ class DifferenceProduct(Head):
 
     def __init__(self, size: Size, *, hidden: Annotated[int, Gt(0)] | None = None) -> None:
         super().__init__()
-        hidden = size.width if hidden is None else hidden  # the paper goes back to the encoder's width
+        hidden = size.width if hidden is None else hidden  # the paper's hidden layer is as wide as the encoder
         self.dropout = nn.Dropout(size.dropout)
         self.inner = nn.Linear(2 * size.width, hidden)
         self.outer = nn.Linear(hidden, size.outputs)
@@ -75,7 +75,7 @@ class DifferenceProduct(Head):
 
 
 class Cosine(Head):
-    """scale × cos(u, v), without weights (best-of-bert §4.2); the scale is the top of the range, or 1."""
+    """scale × cos(u, v), without weights (best-of-bert §4.2); the scale defaults to the top of the range."""
 
     reads = "apart"
     symmetric = True
@@ -84,8 +84,14 @@ class Cosine(Head):
 
     def __init__(self, size: Size, *, scale: float | None = None) -> None:
         super().__init__()
-        top = size.top if size.top > 0 else 1.0
-        self.scale = top if scale is None else scale
+        self.scale = size.top if scale is None else scale
+
+    @classmethod
+    def problem(cls, size: Size, options: Mapping[str, Any]) -> str | None:
+        """A scale of 0 or below would turn similar texts into low scores."""
+        if size.top > 0 or options.get("scale") is not None:
+            return None
+        return "cosine needs a range that reaches above 0; give its scale, or choose another head"
 
     def forward(self, u_BD: Tensor, v_BD: Tensor) -> Tensor:
         """Two embeddings (B, D) → a score (B, 1)."""
@@ -139,9 +145,9 @@ class JoinedDifference(Head):
     reads = "joined_both"
     output_layer = "final"
 
-    def __init__(self, size: Size, *, activation: Activation = "none") -> None:
+    def __init__(self, size: Size, *, activation: _Activation = "none") -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[activation]
+        self.activation = _ACTIVATIONS[activation]
         self.dropout = nn.Dropout(size.dropout)
         self.forwards = nn.Linear(size.width, size.outputs)
         self.backwards = nn.Linear(size.width, size.outputs)
@@ -162,8 +168,8 @@ class JoinedDifference(Head):
 class Dot(Head):
     """scale × f(Pu · Pv): both embeddings projected to `rank` dimensions (minbert-downstream §3.4).
 
-    With `normalise: true, activation: relu` the similarity lies in [0, 1], and the scale is the top of the range
-    (DPS-MSE, §3.7); otherwise it is 1 unless given.
+    With `normalise: true, activation: relu` the similarity is in [0, 1] and the scale defaults to the top of the
+    range (DPS-MSE, §3.7); otherwise the scale defaults to 1.
     """
 
     reads = "apart"
@@ -178,14 +184,14 @@ class Dot(Head):
         *,
         rank: Annotated[int, Gt(0)] = 128,
         normalise: bool = False,
-        activation: Activation = "none",
+        activation: _Activation = "none",
         scale: float | None = None,
     ) -> None:
         super().__init__()
         top = size.top if normalise and size.top > 0 else 1.0
         self.scale = top if scale is None else scale
         self.normalise = normalise
-        self.activation = ACTIVATIONS[activation]
+        self.activation = _ACTIVATIONS[activation]
         self.dropout = nn.Dropout(size.dropout)
         self.project = nn.Linear(size.width, rank)
 

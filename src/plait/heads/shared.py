@@ -1,4 +1,4 @@
-"""A layer common to all heads, between the pooled output and each of them.
+"""Layers between the pooled embeddings and every head.
 
 S texts, D width.
 """
@@ -13,7 +13,7 @@ __all__ = ["SharedTanh"]
 
 
 class SharedTanh(nn.Module):
-    """tanh(linear(x)), with dropout where it is asked for (robust-embeddings, CL)."""
+    """tanh(linear(x)), with optional dropout (robust-embeddings, CL)."""
 
     def __init__(self, width: int, *, dropout: Annotated[float, Ge(0), Lt(1)] = 0.0) -> None:
         super().__init__()

@@ -15,9 +15,9 @@ __all__ = ["Nearer"]
 
 
 class Nearer(Head):
-    """scale × (cos(a, b) − cos(a, c)), without weights: whether b or c is nearer to a.
+    """scale × (cos(a, b) − cos(a, c)), without weights: is b or c closer to a?
 
-    At scale 1/τ its sigmoid is the probability that `simcse_supervised` gives to b when c is the only other choice.
+    At scale 1/τ its sigmoid is the probability that `simcse_supervised` assigns to b when c is the only alternative.
     """
 
     reads = "triple"
@@ -29,6 +29,6 @@ class Nearer(Head):
         self.scale = scale
 
     def forward(self, a_BD: Tensor, b_BD: Tensor, c_BD: Tensor) -> Tensor:
-        """Three embeddings (B, D) → an output (B, 1), above 0 where b is the nearer one."""
-        nearness_B = F.cosine_similarity(a_BD, b_BD, dim=-1) - F.cosine_similarity(a_BD, c_BD, dim=-1)
-        return self.scale * nearness_B.unsqueeze(-1)
+        """Three embeddings (B, D) → an output (B, 1), positive where b is closer."""
+        closeness_B = F.cosine_similarity(a_BD, b_BD, dim=-1) - F.cosine_similarity(a_BD, c_BD, dim=-1)
+        return self.scale * closeness_B.unsqueeze(-1)

@@ -1,4 +1,4 @@
-"""A trained model in the hands of its user: embed, predict, compare."""
+"""A trained model for its users: embed, predict, compare."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,28 +7,27 @@ from pathlib import Path
 import numpy as np
 
 from plait.data.frames import columns_of, is_frame
-from plait.data.records import is_unicode
+from plait.data.predictions import Predictions
+from plait.data.readers.records import is_unicode
 from plait.errors import RequestError, did_you_mean
-from plait.inference.workers import use_workers
-from plait.model.apply import Advance
-from plait.model.ensemble import AnyModel, answer, count_cut, embed, limit_of, width_of
-from plait.model.load import EngineName, load_model
-from plait.model.onnx_engine import engine_of
+from plait.model.directory.load import EngineName, LoadedModel, load_model
+from plait.model.encode_texts import Advance, Embedded, Predicted, embed_texts, predict_columns
+from plait.model.engines.workers import use_workers
 from plait.model.tasks import TaskSpec
 
-__all__ = ["Prediction", "Predictor", "load"]
+__all__ = ["Prediction", "Predictor", "as_predictions", "load"]
 
-Tuple = tuple[str, ...]
+_TextTuple = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a task says of one example.
+    """What a task predicts for one example.
 
-    `label` is the name of a class or of yes/no, a tuple of names for several labels at once, None for scores; `score`
-    is the probability of that label (of the least certain one where there are several), or the score in the task's own
-    range; `probabilities` has one number a class, None for scores. Of a triplet, `label` says which text is nearer to
-    the first: second or third.
+    `label` is the name of a class or of yes/no, a tuple of names for a multilabel task, None for scores. `score` is the
+    probability of that label (of the least certain one if there are several), or the score in the task's own range.
+    `probabilities` has one number per class, None for scores. For a triplet, `label` says which text is closer to the
+    first: second or third.
     """
 
     label: str | tuple[str, ...] | None
@@ -37,11 +36,11 @@ class Prediction:
 
 
 class Predictor:
-    """A loaded model, or an ensemble of several."""
+    """A loaded model, or an ensemble of several; threads can share it."""
 
-    def __init__(self, model: AnyModel, engine: str = "torch") -> None:
-        self._model = model
-        self.engine = engine  # what embeds: torch or onnx
+    def __init__(self, loaded: LoadedModel) -> None:
+        self._loaded = loaded
+        self._model = loaded.model
 
     @property
     def tasks(self) -> Mapping[str, TaskSpec]:
@@ -51,37 +50,49 @@ class Predictor:
     @property
     def width(self) -> int:
         """The dimensions of an embedding."""
-        return width_of(self._model)
+        return sum(member.encoder.config.width for member in self._model.members)
 
-    def embed(self, texts: Iterable[str], *, progress: Advance | None = None) -> np.ndarray:
-        """Embeddings (texts, width) in float32; unit vectors where the model normalises."""
-        embedded: np.ndarray = embed(self._model, as_texts(texts), progress=progress).numpy()
+    @property
+    def engine(self) -> str:
+        """What embeds: torch or onnx."""
+        engine = self._model.members[0].engine
+        return engine.name if engine else "torch"
+
+    @property
+    def identity(self) -> str:
+        """Distinguishes one model from another."""
+        return self._loaded.identity
+
+    def embed(self, texts: Iterable[str], *, advance: Advance | None = None) -> np.ndarray:
+        """Embeddings (texts, width) in float32; unit vectors if the model normalises."""
+        embedded: np.ndarray = self.embed_column(_as_texts(texts), advance=advance).vectors_nD.numpy()
         return embedded
 
     def predict(
-        self, task: str, texts: Iterable[str] | Iterable[Tuple], *, progress: Advance | None = None
+        self, task: str, texts: Iterable[str] | Iterable[_TextTuple], *, advance: Advance | None = None
     ) -> list[Prediction]:
-        """The task's prediction for each text, for each pair or triplet of texts, or for each row of a data frame."""
+        """The task's prediction for each text, pair or triplet of texts, or for each row of a data frame."""
         spec = self.task(task)
-        decoded = answer(self._model, task, as_columns(spec, texts), progress=progress)
-        if decoded.probabilities is None:
-            return [Prediction(None, float(value), None) for value in decoded.values]
-        return [
-            as_prediction(value, row, spec.labels.names)
-            for value, row in zip(decoded.values, decoded.probabilities, strict=True)
-        ]
+        predicted = self.predict_columns(task, _as_columns(spec, texts), advance=advance)
+        return as_predictions(spec, predicted.predictions)
+
+    def embed_column(self, texts: Sequence[str], *, advance: Advance | None = None) -> Embedded:
+        """Embeddings of a column of text, and how many of the texts were truncated."""
+        return embed_texts(self._model, texts, advance=advance)
+
+    def predict_columns(
+        self, task: str, columns: Sequence[Sequence[str]], *, advance: Advance | None = None
+    ) -> Predicted:
+        """A task's predictions for columns of text as arrays, and how many inputs were truncated."""
+        return predict_columns(self._model, task, columns, advance=advance)
 
     def limit(self, task: str | None = None) -> int:
-        """The tokens at which inputs are cut, for a task or for embeddings."""
-        return limit_of(self._model, self.task(task).name if task else None)
-
-    def count_cut(self, texts: Sequence[Sequence[str]], task: str | None = None) -> tuple[int, int]:
-        """How many inputs of the encoder the texts, given by column, make, and how many of those are cut."""
-        return count_cut(self._model, texts, self.task(task).name if task else None)
+        """The tokens to which inputs are truncated, for a task or for embeddings."""
+        return self._model.limit(self.task(task).name if task else None)
 
     def similarity(self, first: Iterable[str], second: Iterable[str]) -> np.ndarray:
-        """Cosine of every text of the first list with every text of the second: (first, second)."""
-        a_nD, b_mD = (unit(self.embed(texts)) for texts in (first, second))
+        """The cosine of every text of the first list with every text of the second: (first, second)."""
+        a_nD, b_mD = (_unit_vectors(self.embed(texts)) for texts in (first, second))
         cosines: np.ndarray = a_nD @ b_mD.T
         return cosines
 
@@ -93,23 +104,32 @@ class Predictor:
         return self.tasks[name]
 
 
-def as_prediction(value: np.ndarray, probabilities: np.ndarray, names: Sequence[str]) -> Prediction:
-    """The prediction of one example; `value` is a class number, or 0/1 for each of several labels at once."""
+def as_predictions(spec: TaskSpec, predictions: Predictions) -> list[Prediction]:
+    """Predictions one by one, with the names of the classes."""
+    if predictions.probabilities is None:
+        return [Prediction(None, float(value), None) for value in predictions.values]
+    return [
+        _as_prediction(value, row, spec.labels.names)
+        for value, row in zip(predictions.values, predictions.probabilities, strict=True)
+    ]
+
+
+def _as_prediction(value: np.ndarray, probabilities: np.ndarray, names: Sequence[str]) -> Prediction:
+    """`value` is a class number, or 0/1 for each class of a multilabel task."""
     shares = dict(zip(names, map(float, probabilities), strict=True))
     if not value.ndim:
         return Prediction(names[int(value)], float(probabilities[value]), shares)
-    label = tuple(name for name, said in zip(names, value, strict=True) if said)
+    label = tuple(name for name, assigned in zip(names, value, strict=True) if assigned)
     return Prediction(label, float(np.where(value == 1, probabilities, 1 - probabilities).min()), shares)
 
 
-def unit(vectors_nD: np.ndarray) -> np.ndarray:
-    """Each row divided by its length."""
+def _unit_vectors(vectors_nD: np.ndarray) -> np.ndarray:
     scaled: np.ndarray = vectors_nD / np.maximum(np.linalg.norm(vectors_nD, axis=1, keepdims=True), 1e-12)
     return scaled
 
 
-def as_texts(texts: Iterable[str]) -> list[str]:
-    """A list of texts, not one text, and nothing else in it."""
+def _as_texts(texts: Iterable[str]) -> list[str]:
+    """A list of texts; refuses a single text and anything else."""
     if isinstance(texts, str) or not isinstance(texts, Iterable) or is_frame(texts):
         found = "one text" if isinstance(texts, str) else type(texts).__name__
         raise RequestError(f"expected a list of texts, found {found}; put it into a list")
@@ -118,22 +138,22 @@ def as_texts(texts: Iterable[str]) -> list[str]:
         if not isinstance(text, str):
             raise RequestError(f"text {number}: expected a text, found {type(text).__name__}")
         if not is_unicode(text):
-            raise RequestError(f"text {number}: has half a character (a lone surrogate)")
+            raise RequestError(f"text {number}: contains a lone surrogate, which is half a character")
     return listed
 
 
-def as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[Tuple]) -> list[list[str]]:
-    """One column of texts, or one for each side of the pairs or triplets; of a data frame the task's own columns."""
+def _as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[_TextTuple]) -> list[list[str]]:
+    """One column of texts, or one per side of the pairs or triplets; the task's own columns of a data frame."""
     if is_frame(texts):
-        return [as_texts(column) for column in columns_of(texts, spec.text)]
+        return [_as_texts(column) for column in columns_of(texts, spec.text)]
     if len(spec.text) == 1:
-        return [as_texts(texts)]  # type: ignore[arg-type]  # that is what it finds out
+        return [_as_texts(texts)]  # type: ignore[arg-type]  # it checks just that
     needed, what = (("two", "pairs (text, text)"), ("three", "triplets (text, text, text)"))[len(spec.text) - 2]
     rows = list(texts) if isinstance(texts, Iterable) else [texts]
     for number, row in enumerate(rows):
         if not isinstance(row, tuple | list) or len(row) != len(spec.text):
             raise RequestError(f"example {number}: the task {spec.name!r} compares {needed} texts; give {what}")
-    return [as_texts([row[side] for row in rows]) for side in range(len(spec.text))]
+    return [_as_texts([row[side] for row in rows]) for side in range(len(spec.text))]
 
 
 def load(
@@ -142,17 +162,16 @@ def load(
     device: str = "auto",
     engine: EngineName = "auto",
     workers: int = 0,
-    tell: Callable[[str], None] = lambda sentence: None,
+    log: Callable[[str], None] = lambda message: None,
 ) -> Predictor:
     """The model in a directory: plait's own, or a plain Hugging Face or sentence-transformers encoder to embed with.
 
-    The engine `onnx` embeds with the graphs that `plait export` wrote, `torch` without them; `auto` is torch where
-    there are none, else the faster one as it was measured once, and `tell` hears which. Graphs of 8 bits are used only
-    where `onnx` asks for them. With `workers`, so many processes encode, each with a copy of the encoder, instead of
-    the threads of this one.
+    The engine `onnx` embeds with the graphs that `plait export` wrote, `torch` without them. `auto` means the faster of
+    the two, which is measured once, or torch if there are no graphs; `log` receives which. int8 graphs are used only
+    with the engine `onnx`. With `workers`, that many processes encode instead of threads, each with its own copy of the
+    encoder.
     """
-    model = load_model(source, device="cpu" if workers else device, engine=engine, tell=tell)
-    name = engine_of(model)
+    loaded = load_model(source, device="cpu" if workers else device, engine=engine, log=log)
     if workers:
-        use_workers(model, source, workers)
-    return Predictor(model, name)
+        use_workers(loaded, workers)
+    return Predictor(loaded)

@@ -1,117 +1,125 @@
-"""Predictions and embeddings for every row of a file of any size: in flat memory, in order, one row out for each in."""
+"""Predictions and embeddings for every row of a file of any size: constant memory, in order, one row out per row in."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from plait import __version__
 from plait.data.examples import text_problem
-from plait.data.parquet import pyarrow_or_error
 from plait.data.read import SHOWN, row_problem
-from plait.data.records import Record
+from plait.data.readers.parquet import pyarrow_or_error
+from plait.data.readers.records import Record
 from plait.data.write import json_line
 from plait.errors import RequestError
 from plait.inference.inputs import Input, fingerprint, open_input
-from plait.inference.parts import Parts
-from plait.inference.predictor import Prediction, Predictor
+from plait.inference.predictor import Prediction, Predictor, as_predictions
+from plait.inference.resumable import ResumableOutput
 from plait.inference.writers import WRITERS, Chunk, Header
 from plait.model.tasks import TaskSpec
-from plait.model.watch import Watcher
+from plait.progress import Progress
 
-__all__ = ["Done", "Job", "embed_job", "output_kind", "predict_job", "run_job"]
+__all__ = ["ChunkResult", "Done", "Job", "embed_job", "output_kind", "predict_job", "run_job"]
 
-ROWS = 2048  # in one chunk; texts of like length in it are encoded together
-CHARACTERS = 2_000_000  # of text in one chunk
-ROWS_OF_PIPE = 256  # so that the reader of a pipe does not wait long
+_CHUNK_ROWS = 2048  # texts of similar length in one chunk are encoded together
+_CHUNK_CHARACTERS = 2_000_000
+_PIPE_ROWS = 256  # in one chunk of a pipe, so that its reader does not wait long
 
-Added = Sequence[Sequence[object]]
-Texts = list[list[str]]  # by column
-Results = tuple[Header, Chunk, list[dict[str, object]]]
+_Texts = list[list[str]]  # by column
+_Results = tuple[Header, Chunk, list[dict[str, object]]]
+
+
+class ChunkResult(NamedTuple):
+    """What a job computes for the rows of a chunk."""
+
+    cells: Sequence[Sequence[object]]  # added columns, by row
+    vectors_nD: np.ndarray | None
+    inputs: int  # of the encoder
+    truncated: int
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is done with each chunk of rows."""
+    """What is computed for each chunk of rows."""
 
     what: str
-    identity: str  # of the model and the task, so that two halves of an output come from one
-    text: tuple[str, ...]  # columns that it reads
-    added: Mapping[str, str]  # columns that it writes, with their types
-    width: int | None  # of the vectors that it writes
+    identity: str  # of the model and the task, so that both halves of a resumed output come from the same
+    text: tuple[str, ...]  # columns to read
+    added: Mapping[str, str]  # columns to write, with their types
+    width: int | None  # of the vectors to write
     quoting: str | None
-    work: Callable[[Texts], tuple[Added, np.ndarray | None]]
-    limit: int  # tokens at which inputs are cut
-    count_cut: Callable[[Texts], tuple[int, int]]  # inputs, and those of them that are cut
+    work: Callable[[_Texts], ChunkResult]
+    limit: int  # tokens to which inputs are truncated
     needs: tuple[str, ...] = ()  # other columns that the input must have
-    engine: str = "torch"  # what embeds; another one gives other last bits
+    engine: str = "torch"  # what embeds; the last bits differ between engines
 
     @property
     def concerns(self) -> tuple[str, ...]:
-        """The columns of an input that matter: those that it reads, and those whose names it would take."""
+        """The columns of an input that matter: those to read, and those whose names the output needs."""
         return (*self.text, *self.needs, *self.added, "embedding")
 
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a file."""
+    """The outcome of a job."""
 
     rows: int
     bad: int
     errors: Path | None  # where the bad rows are listed
 
 
-def predict_job(predictor: Predictor, spec: TaskSpec, columns: Sequence[str], identity: str) -> Job:
+def predict_job(predictor: Predictor, spec: TaskSpec, columns: Sequence[str]) -> Job:
     """A task's prediction for each row."""
     if len(columns) != len(spec.text):
         raise RequestError(f"the task {spec.name!r} reads {len(spec.text)} text columns, {len(columns)} given")
-    names = () if spec.labels.kind == "score" else spec.labels.names
-    label = {"label": "texts" if spec.labels.kind == "several" else "text"} if names else {}
+    about = spec.labels.about
+    names = () if about.is_score else spec.labels.names
+    label = {"label": "texts" if about.multilabel else "text"} if names else {}
     added = {**label, "score": "number", **{f"p({name})": "number" for name in names}}
 
-    def work(texts: Texts) -> tuple[Added, None]:
-        examples: Any = texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
-        return [cells(prediction, names) for prediction in predictor.predict(spec.name, examples)], None
+    def work(texts: _Texts) -> ChunkResult:
+        predicted = predictor.predict_columns(spec.name, texts)
+        rows = [_cells(prediction, names) for prediction in as_predictions(spec, predicted.predictions)]
+        return ChunkResult(rows, None, predicted.inputs, predicted.truncated)
 
     return Job(
         f"predicting {spec.name}",
-        f"{identity} {spec.name}",
+        f"{predictor.identity} {spec.name}",
         tuple(columns),
         added,
         None,
         spec.quoting,
         work,
         predictor.limit(spec.name),
-        lambda texts: predictor.count_cut(texts, spec.name),
         engine=predictor.engine,
     )
 
 
-def embed_job(predictor: Predictor, column: str, identity: str) -> Job:
+def embed_job(predictor: Predictor, column: str) -> Job:
     """The embedding of each row."""
 
-    def work(texts: Texts) -> tuple[Added, np.ndarray]:
-        return [()] * len(texts[0]), predictor.embed(texts[0])
+    def work(texts: _Texts) -> ChunkResult:
+        embedded = predictor.embed_column(texts[0])
+        return ChunkResult([()] * len(texts[0]), embedded.vectors_nD.numpy(), embedded.inputs, embedded.truncated)
 
-    facts = predictor.limit(), predictor.count_cut
-    return Job("embedding", identity, (column,), {}, predictor.width, None, work, *facts, engine=predictor.engine)
+    limit, engine = predictor.limit(), predictor.engine
+    return Job("embedding", predictor.identity, (column,), {}, predictor.width, None, work, limit, engine=engine)
 
 
-def cells(prediction: Prediction, names: Sequence[str]) -> list[object]:
-    """The columns of one prediction."""
+def _cells(prediction: Prediction, names: Sequence[str]) -> list[object]:
     if prediction.probabilities is None:
         return [prediction.score]
     return [prediction.label, prediction.score, *(prediction.probabilities[name] for name in names)]
 
 
 def output_kind(path: str, allowed: Sequence[str]) -> str:
-    """The kind of file that the name of an output asks for."""
+    """The file format that the name of an output implies."""
     kind = Path(path).suffix.removeprefix(".").lower()
     if kind not in allowed:
-        raise RequestError(f"--output {path}: unknown kind of file; give {' or '.join('.' + name for name in allowed)}")
+        raise RequestError(f"--output {path}: unknown file format; use {' or '.join('.' + name for name in allowed)}")
     return kind
 
 
@@ -120,22 +128,22 @@ def run_job(
     source: str,
     output: str,
     kind: str | None,
-    watcher: Watcher,
+    progress: Progress,
     *,
     stdin_kind: str | None = None,
     resume: bool = False,
     errors: Path | None = None,
 ) -> Done:
-    """Work through a file, or through `-`, the standard input; write a file that appears whole, or to `-` as it comes.
+    """Process a file, or `-` for standard input, into a file that appears atomically, or `-` for standard output.
 
-    A bad row gets an empty result and a line in the file of errors. Without a kind, the output is csv or jsonl as the
-    input is.
+    A bad row gets an empty result and a line in the file of errors. Without a kind, the output is csv or jsonl like the
+    input.
     """
     place = None if output == "-" else Path(output)
     listed = errors or (place and place.with_name(f"{place.name}.errors.jsonl"))
-    check_places(source, place, listed)
+    _check_places(source, place, listed)
     if kind == "parquet":
-        pyarrow_or_error(output)  # now, and not after the first rows
+        pyarrow_or_error(output)  # fail now, not after the first rows
     given = open_input(
         source,
         (*job.text, *job.needs),
@@ -145,9 +153,9 @@ def run_job(
         ends=() if kind in ("csv", "parquet") else job.concerns,
     )
     kind = kind or ("csv" if given.kind in ("csv", "tsv") else "jsonl")
-    stream = Stream(job, given, watcher)
+    stream = _Stream(job, given, progress)
     if place is None or listed is None:
-        return to_stdout(stream, kind, errors)
+        return _to_stdout(stream, kind, errors)
     request = {
         "model or task": job.identity,
         "text columns": list(job.text),
@@ -155,23 +163,23 @@ def run_job(
         "engine": job.engine,
         "version of plait": __version__,
     }
-    parts = Parts(place)
-    with parts.open(request, resume=resume):
-        watcher.begin(job.what, given.rows, parts.done("rows"))
-        if parts.parts:
-            watcher.note(f"going on after row {parts.done('rows'):,}")
-        for header, chunk, bad in stream.chunks(ROWS, parts.done("rows")):
+    output_parts = ResumableOutput(place)
+    with output_parts.open(request, resume=resume):
+        progress.begin(job.what, given.rows, output_parts.done("rows"))
+        if output_parts.parts:
+            progress.note(f"resuming after row {output_parts.done('rows'):,}")
+        for header, chunk, bad in stream.chunks(_CHUNK_ROWS, output_parts.done("rows")):
             found = b"".join(map(json_line, bad))
-            parts.add(WRITERS[kind].part(chunk, header), found, rows=len(chunk.added), bad=len(bad))
-        watcher.end()
-        stream.tell()
-        parts.finish(WRITERS[kind], stream.header, listed)
-    bad_rows = parts.done("bad")
-    return Done(parts.done("rows"), bad_rows, listed if bad_rows else None)
+            output_parts.add(WRITERS[kind].part(chunk, header), found, rows=len(chunk.added), bad=len(bad))
+        progress.end()
+        stream.report_truncation()
+        output_parts.finish(WRITERS[kind], stream.header, listed)
+    bad_rows = output_parts.done("bad")
+    return Done(output_parts.done("rows"), bad_rows, listed if bad_rows else None)
 
 
-def check_places(source: str, output: Path | None, errors: Path | None) -> None:
-    """Refuse to write where nothing can be written, or over what is still needed."""
+def _check_places(source: str, output: Path | None, errors: Path | None) -> None:
+    """Refuse to write where nothing can be written, or over a file that is still needed."""
     used = {} if source == "-" else {Path(source).resolve(): "the input"}
     for option, path in (("--output", output), ("--errors", errors)):
         if path is None:
@@ -179,76 +187,76 @@ def check_places(source: str, output: Path | None, errors: Path | None) -> None:
         if not path.resolve().parent.is_dir():
             raise RequestError(f"{option} {path}: its folder does not exist")
         if path.is_dir() or (output and path.exists() and not path.is_file()):
-            raise RequestError(f"{option} {path}: is not a plain file; choose another name")
+            raise RequestError(f"{option} {path}: not a regular file; choose another name")
         if path.resolve() in used:
             raise RequestError(f"{option} {path}: is {used[path.resolve()]} itself; choose another name")
         used[path.resolve()] = "the output"
 
 
-def to_stdout(stream: "Stream", kind: str, errors: Path | None) -> Done:
-    """Write rows as they come; the first bad ones are told on the standard error, unless a file is given for them."""
+def _to_stdout(stream: "_Stream", kind: str, errors: Path | None) -> Done:
+    """Write rows as they come; the first bad ones are reported on standard error, unless a file is given for them."""
     rows = count = 0
-    out, writer, watcher = sys.stdout.buffer, WRITERS[kind], stream.watcher
+    out, writer, progress = sys.stdout.buffer, WRITERS[kind], stream.progress
     listed = errors.open("wb") if errors else None
-    watcher.begin(stream.job.what, stream.given.rows)
+    progress.begin(stream.job.what, stream.given.rows)
     try:
         out.write(writer.first(stream.header))
-        for header, chunk, bad in stream.chunks(ROWS_OF_PIPE):
+        for header, chunk, bad in stream.chunks(_PIPE_ROWS):
             out.write(writer.part(chunk, header))
             out.flush()
             if listed:
                 listed.write(b"".join(map(json_line, bad)))
             else:
                 for row in bad[: max(0, SHOWN - count)]:
-                    watcher.note(f"{row['where']}: {row['problem']}")
+                    progress.note(f"{row['where']}: {row['problem']}")
             rows += len(chunk.added)
             count += len(bad)
         out.flush()
     finally:
         if listed:
             listed.close()
-    watcher.end()
+    progress.end()
     if count > SHOWN and not listed:
-        watcher.note(f"... and {count - SHOWN:,} more bad rows; --errors FILE lists them all")
-    stream.tell()
+        progress.note(f"... and {count - SHOWN:,} more bad rows; --errors FILE lists them all")
+    stream.report_truncation()
     return Done(rows, count, errors if count else None)
 
 
-class Stream:
-    """The rows of an input, chunk by chunk, with what a job makes of them."""
+class _Stream:
+    """The rows of an input, chunk by chunk, with the results of a job."""
 
-    def __init__(self, job: Job, given: Input, watcher: Watcher) -> None:
+    def __init__(self, job: Job, given: Input, progress: Progress) -> None:
         self.job = job
         self.given = given
-        self.watcher = watcher
+        self.progress = progress
         self.header = Header(given.columns, job.added, job.width)
-        self.inputs = self.cut = 0
+        self.inputs = self.truncated = 0
 
-    def chunks(self, size: int, skip: int = 0) -> Iterator[Results]:
-        """Each chunk with its results and its bad rows; the first `skip` rows were done before."""
-        for records in grouped(self.given.records, size, skip):
+    def chunks(self, size: int, skip: int = 0) -> Iterator[_Results]:
+        """Each chunk with its results and bad rows; the first `skip` rows were done before."""
+        for records in _chunks(self.given.records, size, skip):
             if self.given.grows:
                 names = {name for record in records for name in record.values if name.endswith(self.job.concerns)}
                 self.header = replace(self.header, passed={**self.header.passed, **dict.fromkeys(names, "text")})
-            yield self.header, *self.results(records)
-            self.watcher.advance(len(records))
+            yield self.header, *self._results(records)
+            self.progress.advance(len(records))
 
-    def results(self, records: Sequence[Record]) -> tuple[Chunk, list[dict[str, object]]]:
-        """What the job makes of some rows."""
-        problems = [self.problem(record) for record in records]
+    def _results(self, records: Sequence[Record]) -> tuple[Chunk, list[dict[str, object]]]:
+        """The results for some rows."""
+        problems = [self._problem(record) for record in records]
         good = [number for number, problem in enumerate(problems) if problem is None]
         texts = [[records[number].values[column] for number in good] for column in self.job.text]
-        made, vectors = self.job.work(texts) if good else ([], None)
-        inputs, cut = self.job.count_cut(texts) if good else (0, 0)
-        self.inputs, self.cut = self.inputs + inputs, self.cut + cut
+        done = self.job.work(texts) if good else ChunkResult([], None, 0, 0)
+        self.inputs += done.inputs
+        self.truncated += done.truncated
         added: list[Sequence[object] | None] = [None] * len(records)
-        for number, result in zip(good, made, strict=True):
+        for number, result in zip(good, done.cells, strict=True):
             added[number] = result
         vectors_nD = None
         if self.job.width is not None:
             vectors_nD = np.full((len(records), self.job.width), np.nan, dtype=np.float32)
-            if vectors is not None:
-                vectors_nD[good] = vectors
+            if done.vectors_nD is not None:
+                vectors_nD[good] = done.vectors_nD
         bad: list[dict[str, object]] = [
             {"where": f"{self.given.name}:{record.line}", "problem": problem, "row": record.values or record.raw}
             for record, problem in zip(records, problems, strict=True)
@@ -256,20 +264,20 @@ class Stream:
         ]
         return Chunk([record.cells or record.values for record in records], added, vectors_nD), bad
 
-    def problem(self, record: Record) -> str | None:
-        """Why a row can have no result."""
+    def _problem(self, record: Record) -> str | None:
+        """Why a row cannot have a result."""
         if found := record.problem or row_problem(record, (*self.job.text, *self.job.needs), ()):
             return found
         return next(filter(None, (text_problem(column, record.values[column]) for column in self.job.text)), None)
 
-    def tell(self) -> None:
-        """What a user should know at the end."""
-        if self.cut:
-            self.watcher.note(f"{self.cut:,} of {self.inputs:,} inputs were cut at {self.job.limit} tokens")
+    def report_truncation(self) -> None:
+        if self.truncated:
+            counts = f"{self.truncated:,} of {self.inputs:,} inputs"
+            self.progress.note(f"{counts} were truncated to {self.job.limit} tokens")
 
 
-def grouped(records: Iterator[Record], size: int, skip: int) -> Iterator[list[Record]]:
-    """Rows in chunks of a size, smaller where the texts are long."""
+def _chunks(records: Iterator[Record], size: int, skip: int) -> Iterator[list[Record]]:
+    """Rows in chunks of at most `size`, smaller if the texts are long."""
     chunk: list[Record] = []
     characters = 0
     for number, record in enumerate(records):
@@ -277,7 +285,7 @@ def grouped(records: Iterator[Record], size: int, skip: int) -> Iterator[list[Re
             continue
         chunk.append(record)
         characters += len(record.raw) + sum(map(len, record.values.values()))
-        if len(chunk) == size or characters >= CHARACTERS:
+        if len(chunk) == size or characters >= _CHUNK_CHARACTERS:
             yield chunk
             chunk, characters = [], 0
     if chunk:

@@ -1,4 +1,4 @@
-"""The files that predictions and embeddings go to, written part by part and joined at the end.
+"""File formats for predictions and embeddings, written in parts that are joined at the end.
 
 n rows, D width.
 """
@@ -12,20 +12,20 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from plait.data.parquet import pyarrow_or_error
-from plait.data.records import as_text
+from plait.data.readers.parquet import pyarrow_or_error
+from plait.data.readers.records import as_text
 from plait.data.write import csv_cell, csv_lines, json_line
 
 __all__ = ["WRITERS", "Chunk", "Header", "Writer"]
 
-ROW_GROUP = 16_000_000  # bytes of parquet's rows that are written at a time
+_ROW_GROUP = 16_000_000  # bytes of rows in one row group of parquet
 
 
 @dataclass(frozen=True)
 class Header:
-    """The columns of an output by name: those passed through, those added, and how wide a vector is, if there is one.
+    """The columns of an output: name → type of those passed through and of those added, and the width of the vectors.
 
-    Each has the type of its values: text, texts (a tuple of them), truth, integer, number, or a type of pyarrow.
+    A type is text, texts (a tuple of them), truth, integer, number, or a pyarrow type.
     """
 
     passed: Mapping[str, Any]
@@ -33,7 +33,7 @@ class Header:
     width: int | None = None
 
     def names(self, *vector: str) -> list[str]:
-        """The names of the added columns and of those of the vector; the file's own columns keep theirs."""
+        """The names of the added and vector columns, prefixed if the input already has columns of these names."""
         names = [*self.added, *vector]
         while any(name in self.passed for name in names):
             names = [f"predicted {name}" for name in names]
@@ -44,49 +44,45 @@ class Header:
 class Chunk:
     """Some rows of an output."""
 
-    passed: Sequence[Mapping[str, object]]  # by column; what a row lacks is empty
-    added: Sequence[Sequence[object] | None]  # None: the row was bad
-    vectors_nD: np.ndarray | None = None  # not a number where the row was bad
+    passed: Sequence[Mapping[str, object]]  # by column; columns that a row lacks stay empty
+    added: Sequence[Sequence[object] | None]  # None for a bad row
+    vectors_nD: np.ndarray | None = None  # NaN for a bad row
 
 
 class Writer(Protocol):
-    """One kind of file."""
+    """One file format."""
 
     def first(self, header: Header) -> bytes:
-        """What stands before all rows, where parts need only stand one after the other."""
+        """What precedes all rows, in formats whose parts are simply concatenated."""
 
     def part(self, chunk: Chunk, header: Header) -> bytes:
         """Some rows."""
 
     def join(self, parts: Sequence[Path], header: Header, file: BinaryIO) -> None:
-        """The whole file."""
+        """Write the whole file from its parts."""
 
 
-class Appended:
-    """A kind of file whose parts stand one after the other."""
+class _Concatenated:
+    """A format whose parts are concatenated."""
 
     def join(self, parts: Sequence[Path], header: Header, file: BinaryIO) -> None:
-        """The beginning, then every part."""
         file.write(self.first(header))
         for path in parts:
             with path.open("rb") as part:
                 shutil.copyfileobj(part, file)
 
     def first(self, header: Header) -> bytes:
-        """Nothing."""
         return b""
 
 
-class Csv(Appended):
-    """Cells as text; a vector has a column for each of its numbers."""
+class _Csv(_Concatenated):
+    """Cells as text; a vector takes one column per dimension."""
 
     def first(self, header: Header) -> bytes:
-        """The names of the columns."""
         numbers = (f"e{number}" for number in range(header.width or 0))
         return csv_lines([[*header.passed, *header.names(*numbers)]])
 
     def part(self, chunk: Chunk, header: Header) -> bytes:
-        """Some rows."""
         empty = [""] * (len(header.added) + (header.width or 0))
 
         def rows() -> Iterable[list[str]]:
@@ -103,11 +99,10 @@ class Csv(Appended):
         return csv_lines(rows())
 
 
-class JsonLines(Appended):
-    """An object a row; a vector is a list, null where the row was bad."""
+class _Jsonl(_Concatenated):
+    """One object per row; a vector is a list, null for a bad row."""
 
     def part(self, chunk: Chunk, header: Header) -> bytes:
-        """Some rows."""
         names = header.names(*(() if chunk.vectors_nD is None else ("embedding",)))
         lines = []
         for number, (passed, added) in enumerate(zip(chunk.passed, chunk.added, strict=True)):
@@ -118,70 +113,65 @@ class JsonLines(Appended):
         return b"".join(lines)
 
 
-class Leaderboard(Appended):
-    """The id and the answer of each row, with the blanks, the tab and the commas of CS224N's own files."""
+class _Leaderboard(_Concatenated):
+    """The id and the prediction of each row, with exactly the spaces, tab and commas of CS224N's own files."""
 
     def first(self, header: Header) -> bytes:
-        """The heading, which is no header of what follows."""
         (heading,) = header.added
         return f"id \t {heading} \n".encode()
 
     def part(self, chunk: Chunk, header: Header) -> bytes:
-        """Some rows."""
         ids = (as_text(passed.get("id")).strip() for passed in chunk.passed)
-        answers = ("" if added is None else added[0] for added in chunk.added)
-        lines = (f"{name} , {answer} \n" for name, answer in zip(ids, answers, strict=True))
+        predictions = ("" if added is None else added[0] for added in chunk.added)
+        lines = (f"{name} , {predicted} \n" for name, predicted in zip(ids, predictions, strict=True))
         return "".join(lines).encode("utf-8", "replace")
 
 
-class Npy(Appended):
-    """The vectors alone, a row of NaN for a bad one."""
+class _Npy(_Concatenated):
+    """Only the vectors; a bad row is NaN."""
 
     def part(self, chunk: Chunk, header: Header) -> bytes:
-        """Some rows."""
-        assert chunk.vectors_nD is not None, "only embeddings are written so"
+        assert chunk.vectors_nD is not None, "only embeddings have this format"
         return chunk.vectors_nD.astype("<f4").tobytes()
 
     def join(self, parts: Sequence[Path], header: Header, file: BinaryIO) -> None:
-        """numpy's header with the shape, then every part."""
+        """numpy's header with the shape, then all parts."""
         width = header.width or 0
         rows = sum(path.stat().st_size for path in parts) // (4 * width)
         np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (rows, width)})
         super().join(parts, header, file)
 
 
-class Parquet:
-    """Columns with types, by pyarrow; a vector is a list of float32."""
+class _Parquet:
+    """Typed columns, by pyarrow; a vector is a list of float32."""
 
     def first(self, header: Header) -> bytes:
-        """Nothing: parts cannot stand one after the other."""
         return b""
 
     def part(self, chunk: Chunk, header: Header) -> bytes:
-        """Some rows, as a file of their own."""
+        """A parquet file of its own."""
         file = io.BytesIO()
-        pyarrow_or_error("output").write_table(arrow_table(chunk, header), file)
+        pyarrow_or_error("output").write_table(_arrow_table(chunk, header), file)
         return file.getvalue()
 
     def join(self, parts: Sequence[Path], header: Header, file: BinaryIO) -> None:
-        """All rows, several parts in one group."""
+        """Write all rows; small parts are combined into larger row groups."""
         import pyarrow
 
         parquet = pyarrow_or_error("output")
-        empty = arrow_table(Chunk([], [], None if header.width is None else np.zeros((0, header.width))), header)
+        empty = _arrow_table(Chunk([], [], None if header.width is None else np.zeros((0, header.width))), header)
         with parquet.ParquetWriter(file, empty.schema) as writer:
             waiting = [empty]
             for path in parts:
                 waiting.append(parquet.ParquetFile(path).read())
-                if sum(table.nbytes for table in waiting) >= ROW_GROUP:
+                if sum(table.nbytes for table in waiting) >= _ROW_GROUP:
                     writer.write_table(pyarrow.concat_tables(waiting))
                     waiting = []
             if waiting:
                 writer.write_table(pyarrow.concat_tables(waiting))
 
 
-def arrow_table(chunk: Chunk, header: Header) -> Any:
-    """Some rows as pyarrow holds them."""
+def _arrow_table(chunk: Chunk, header: Header) -> Any:
     import pyarrow
 
     types = {
@@ -195,8 +185,8 @@ def arrow_table(chunk: Chunk, header: Header) -> Any:
     for name, kind in header.passed.items():
         cells = [row.get(name) for row in chunk.passed]
         if kind == "text":
-            cells = [None if cell is None else writable(as_text(cell)) for cell in cells]
-        columns[writable(name)] = pyarrow.array(cells, type=types.get(kind, kind))
+            cells = [None if cell is None else _encodable(as_text(cell)) for cell in cells]
+        columns[_encodable(name)] = pyarrow.array(cells, type=types.get(kind, kind))
     names = header.names(*(() if chunk.vectors_nD is None else ("embedding",)))
     for place, (name, kind) in enumerate(zip(names, header.added.values(), strict=False)):
         columns[name] = pyarrow.array([row and row[place] for row in chunk.added], type=types[kind])
@@ -207,15 +197,15 @@ def arrow_table(chunk: Chunk, header: Header) -> Any:
     return pyarrow.table(columns)
 
 
-def writable(text: str) -> str:
-    """A text without half characters, which no file of UTF-8 holds."""
+def _encodable(text: str) -> str:
+    """A text whose lone surrogates are replaced, since UTF-8 cannot encode them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 WRITERS: Mapping[str, Writer] = {
-    "csv": Csv(),
-    "jsonl": JsonLines(),
-    "leaderboard": Leaderboard(),
-    "npy": Npy(),
-    "parquet": Parquet(),
+    "csv": _Csv(),
+    "jsonl": _Jsonl(),
+    "leaderboard": _Leaderboard(),
+    "npy": _Npy(),
+    "parquet": _Parquet(),
 }

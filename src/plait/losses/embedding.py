@@ -1,6 +1,8 @@
-"""Losses of embeddings: the embeddings of a batch in, one number out.
+"""Losses on embeddings: the embeddings of a batch in, one number out.
 
-A batch with nothing to compare costs 0, never NaN, and can be trained on. B batch, D width.
+A batch with nothing to compare has loss 0, never NaN, and gradients of 0.
+
+B batch, D width, X candidates that an anchor is compared with.
 """
 
 from typing import Annotated, Literal
@@ -29,40 +31,40 @@ def info_nce(
     temperature: Annotated[float, Gt(0)] = 0.05,
     denominator: Literal["all", "others"] = "all",
 ) -> Tensor:
-    """Each anchor must be nearer, by cosine, to its positive than to other sentences; mean over B.
+    """Each anchor must be closer, by cosine, to its positive than to other sentences; mean over B.
 
-    `all`: it finds its positive among all positives and hard negatives (van den Oord 2018). `others`: its similarity to
-    the positive against those to all other sentences of the batch, the positive left out; may be below 0, and is 0 for
-    one pair, which has no others (minbert-downstream eq. 3).
+    `all`: the anchor must find its positive among all positives and hard negatives (van den Oord 2018). `others`: the
+    similarity to its positive against the similarities to all other sentences of the batch, without the positive; this
+    may be below 0, and is 0 for a single pair, which has no others (minbert-downstream eq. 3).
     """
     sides_BD = [side_BD for side_BD in (anchor_BD, positive_BD, negative_BD) if side_BD is not None]
-    require_equal_shapes("info_nce", *sides_BD)
+    _require_equal_shapes("info_nce", *sides_BD)
     anchor_BD, *others_BD = (F.normalize(side_BD, dim=-1) for side_BD in sides_BD)
     if denominator == "all":
-        return find_own(anchor_BD @ torch.cat(others_BD).T / temperature)
+        return _find_own(anchor_BD @ torch.cat(others_BD).T / temperature)
     if len(anchor_BD) < 2 and negative_BD is None:
-        return zero_of(*sides_BD)
+        return _zero_with_graph(*sides_BD)
     scores_BX = anchor_BD @ torch.cat([anchor_BD, *others_BD]).T / temperature
     pairs, column_X = len(anchor_BD), torch.arange(scores_BX.shape[1], device=scores_BX.device)
-    # Of each anchor, itself and its positive.
+    # True for each anchor itself and for its positive.
     own_BX = (column_X % max(pairs, 1) == column_X[:pairs].unsqueeze(1)) & (column_X < 2 * pairs)
     others_B = scores_BX.masked_fill(own_BX, float("-inf")).logsumexp(dim=-1)
     return (others_B - scores_BX.diagonal(pairs)).sum() / max(pairs, 1)
 
 
 def simcse_unsupervised(first_BD: Tensor, second_BD: Tensor, *, temperature: Annotated[float, Gt(0)] = 0.05) -> Tensor:
-    """Each sentence must find itself, encoded again under other dropout, in the batch (Gao 2021, eq. 4)."""
-    require_equal_shapes("simcse_unsupervised", first_BD, second_BD)
-    return find_own(F.normalize(first_BD, dim=-1) @ F.normalize(second_BD, dim=-1).T / temperature)
+    """Each sentence must find itself, encoded again with different dropout, in the batch (Gao 2021, eq. 4)."""
+    _require_equal_shapes("simcse_unsupervised", first_BD, second_BD)
+    return _find_own(F.normalize(first_BD, dim=-1) @ F.normalize(second_BD, dim=-1).T / temperature)
 
 
 def simcse_supervised(
     anchor_BD: Tensor, positive_BD: Tensor, negative_BD: Tensor, *, temperature: Annotated[float, Gt(0)] = 0.05
 ) -> Tensor:
     """Each anchor must find its positive among all positives and hard negatives of the batch (Gao 2021, eq. 5)."""
-    require_equal_shapes("simcse_supervised", anchor_BD, positive_BD, negative_BD)
+    _require_equal_shapes("simcse_supervised", anchor_BD, positive_BD, negative_BD)
     others_2BD = F.normalize(torch.cat([positive_BD, negative_BD]), dim=-1)
-    return find_own(F.normalize(anchor_BD, dim=-1) @ others_2BD.T / temperature)
+    return _find_own(F.normalize(anchor_BD, dim=-1) @ others_2BD.T / temperature)
 
 
 def multiple_negatives(
@@ -75,14 +77,14 @@ def multiple_negatives(
 ) -> Tensor:
     """−1/B Σᵢ [S(xᵢ, yᵢ) − log Σⱼ exp S(xᵢ, yⱼ)], S being scale × similarity (robust-embeddings §3.2).
 
-    Hard negatives, where there are any, join the yⱼ. `dot` takes the embeddings as they are; 1 is its usual scale
+    Hard negatives, if there are any, join the yⱼ. `dot` does not normalise the embeddings; its usual scale is 1
     (Henderson 2017).
     """
     sides_BD = [side_BD for side_BD in (anchor_BD, positive_BD, negative_BD) if side_BD is not None]
-    require_equal_shapes("multiple_negatives", *sides_BD)
+    _require_equal_shapes("multiple_negatives", *sides_BD)
     if similarity == "cosine":
         sides_BD = [F.normalize(side_BD, dim=-1) for side_BD in sides_BD]
-    return find_own(scale * sides_BD[0] @ torch.cat(sides_BD[1:]).T)
+    return _find_own(scale * sides_BD[0] @ torch.cat(sides_BD[1:]).T)
 
 
 def contrastive(
@@ -93,13 +95,13 @@ def contrastive(
     margin: Annotated[float, Gt(0)] = 1.0,
     distance: Literal["unit_euclidean", "euclidean", "cosine"] = "unit_euclidean",
 ) -> Tensor:
-    """½d² of a pair that is the same (1), ½max(0, margin − d)² of one that is not (0); mean over B (Hadsell 2006).
+    """½d² for a pair that is the same (1), ½max(0, margin − d)² for one that is not (0); mean over B (Hadsell 2006).
 
-    `unit_euclidean`: d between unit vectors, from 0 to 2; `euclidean`: as they are; `cosine`: 1 − cos.
+    `unit_euclidean`: d between unit vectors, from 0 to 2; `euclidean`: without normalising them; `cosine`: 1 − cos.
     """
-    require_equal_shapes("contrastive", first_BD, second_BD)
-    require_labels("contrastive", same_B, first_BD)
-    distance_B = measure(first_BD, second_BD, distance)
+    _require_equal_shapes("contrastive", first_BD, second_BD)
+    _require_labels("contrastive", same_B, first_BD)
+    distance_B = _distances(first_BD, second_BD, distance)
     loss_B = torch.where(same_B.bool(), distance_B, F.relu(margin - distance_B)) ** 2 / 2
     return loss_B.sum() / max(len(loss_B), 1)
 
@@ -114,42 +116,43 @@ def triplet(
 ) -> Tensor:
     """max(0, d(anchor, positive) − d(anchor, negative) + margin), mean over B (Schroff 2015).
 
-    `unit_squared`: squared Euclidean between unit vectors, from 0 to 4; `euclidean`: as they are; `cosine`: 1 − cos.
+    `unit_squared`: squared Euclidean distance of unit vectors, from 0 to 4; `euclidean`: without normalising them;
+    `cosine`: 1 − cos.
     """
-    require_equal_shapes("triplet", anchor_BD, positive_BD, negative_BD)
-    near_B, far_B = measure(anchor_BD, positive_BD, distance), measure(anchor_BD, negative_BD, distance)
+    _require_equal_shapes("triplet", anchor_BD, positive_BD, negative_BD)
+    near_B, far_B = _distances(anchor_BD, positive_BD, distance), _distances(anchor_BD, negative_BD, distance)
     return F.relu(near_B - far_B + margin).sum() / max(len(near_B), 1)
 
 
 def supervised_contrastive(
     embeddings_BD: Tensor, label_B: Tensor, *, temperature: Annotated[float, Gt(0)] = 0.3
 ) -> Tensor:
-    """Each sentence must find, by cosine, those of its class among all others of the batch (Khosla 2020, eq. 2).
+    """Each sentence must find, by cosine, the others of its class in the batch (Khosla 2020, eq. 2).
 
-    The log-probabilities of one sentence's positives are averaged, then the sentences that have any. The temperature is
-    Gunel 2020's.
+    The mean of the log-probabilities of a sentence's positives, then the mean over the sentences that have any. The
+    default temperature is that of Gunel 2020.
     """
-    require_labels("supervised_contrastive", label_B, embeddings_BD)
+    _require_labels("supervised_contrastive", label_B, embeddings_BD)
     unit_BD = F.normalize(embeddings_BD, dim=-1)
     self_BB = torch.eye(len(label_B), dtype=torch.bool, device=label_B.device)
     positive_BB = (label_B.unsqueeze(1) == label_B) & ~self_BB
     anchors = positive_BB.any(dim=-1)
     if not anchors.any():
-        return zero_of(embeddings_BD)
+        return _zero_with_graph(embeddings_BD)
     scores_BB = (unit_BD @ unit_BD.T / temperature).masked_fill(self_BB, float("-inf"))
     log_p_BB = torch.log_softmax(scores_BB[anchors], dim=-1)
     positive_BB = positive_BB[anchors]
     return -(log_p_BB.masked_fill(~positive_BB, 0).sum(dim=-1) / positive_BB.sum(dim=-1)).mean()
 
 
-def find_own(scores_BX: Tensor) -> Tensor:
-    """The cross-entropy of row i choosing column i, mean over B."""
+def _find_own(scores_BX: Tensor) -> Tensor:
+    """Cross-entropy with column i as the target of row i; mean over B."""
     own_B = torch.arange(len(scores_BX), device=scores_BX.device)
     return F.cross_entropy(scores_BX, own_B, reduction="sum") / max(len(scores_BX), 1)
 
 
-def measure(u_BD: Tensor, v_BD: Tensor, distance: str) -> Tensor:
-    """The distance of each pair of rows (B,); where it is 0, so is its gradient."""
+def _distances(u_BD: Tensor, v_BD: Tensor, distance: str) -> Tensor:
+    """The distance (B,) of each pair of rows; where it is 0, so is its gradient."""
     if distance != "euclidean":
         u_BD, v_BD = F.normalize(u_BD, dim=-1), F.normalize(v_BD, dim=-1)
     if distance == "cosine":
@@ -160,20 +163,18 @@ def measure(u_BD: Tensor, v_BD: Tensor, distance: str) -> Tensor:
     return length_B
 
 
-def zero_of(*sides_BD: Tensor) -> Tensor:
-    """0 with a graph behind it, so that it has gradients, of 0."""
+def _zero_with_graph(*sides_BD: Tensor) -> Tensor:
+    """0 with a graph, so that backward works and gives gradients of 0."""
     return torch.cat(sides_BD)[:0].sum()
 
 
-def require_equal_shapes(name: str, *sides_BD: Tensor) -> None:
-    """Refuse sides that are no pairs or triplets, with all their shapes."""
+def _require_equal_shapes(name: str, *sides_BD: Tensor) -> None:
     if len({side_BD.shape for side_BD in sides_BD}) > 1:
         shapes = ", ".join(str(tuple(side_BD.shape)) for side_BD in sides_BD)
         raise ValueError(f"{name} needs equal shapes, got {shapes}")
 
 
-def require_labels(name: str, label_B: Tensor, embeddings_BD: Tensor) -> None:
-    """Refuse labels that are not one a row, with both shapes."""
+def _require_labels(name: str, label_B: Tensor, embeddings_BD: Tensor) -> None:
     if label_B.shape != embeddings_BD.shape[:1]:
         shapes = f"labels {tuple(label_B.shape)} for embeddings {tuple(embeddings_BD.shape)}"
-        raise ValueError(f"{name} needs one label a row, got {shapes}")
+        raise ValueError(f"{name} needs one label per row, got {shapes}")

@@ -1,13 +1,18 @@
-"""Losses of predictions: outputs and labels in, one number out.
+"""Losses on predictions: outputs and labels in, one number out.
 
 B batch, C outputs.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["binary_cross_entropy", "cross_entropy", "mse"]
+from plait.losses.loss import ScoreRange
+
+__all__ = ["binary_cross_entropy", "cross_entropy", "mse", "threshold_problem"]
 
 
 def cross_entropy(
@@ -27,15 +32,14 @@ def binary_cross_entropy(
 ) -> Tensor:
     """Cross-entropy of yes or no on one logit; on C > 1 logits one-vs-rest, mean over B and C.
 
-    Several labels at once come as 0/1 (B, C).
-
-    With a threshold the label is a score, and yes means score ≥ threshold (minbert-downstream BM). Smoothing by s
-    moves the targets 0 and 1 to s/2 and 1 − s/2. `class_weights_C` are those of (no, yes), or of the C classes.
+    Multilabel labels are 0/1 (B, C). With a threshold the label is a score, and yes means score ≥ threshold
+    (minbert-downstream BM). Smoothing by s moves the targets 0 and 1 to s/2 and 1 − s/2. `class_weights_C` are the
+    weights of (no, yes), or of the C classes.
     """
     classes = outputs_BC.shape[1]
     weight_B: Tensor | None = None
     if label_B.ndim > 1:
-        assert class_weights_C is None, "refused when the recipe is settled"
+        assert class_weights_C is None, "refused when the recipe is resolved"
         target_BC = label_B.to(outputs_BC.dtype)
     elif classes > 1:
         target_BC = F.one_hot(label_B, classes).to(outputs_BC.dtype)
@@ -50,8 +54,20 @@ def binary_cross_entropy(
 
 
 def mse(outputs_BC: Tensor, label_B: Tensor, class_weights_C: Tensor | None, label_smoothing: float) -> Tensor:
-    """Mean squared error of the score in its own range; scores have neither classes nor smoothing."""
+    """Mean squared error of the score in its own range; class weights and smoothing do not apply to scores."""
     if outputs_BC.shape != (len(label_B), 1):
-        raise ValueError(f"mse needs one output a row, got {tuple(outputs_BC.shape)} for {len(label_B)} labels")
-    assert class_weights_C is None and not label_smoothing, "refused when the recipe is settled"
+        raise ValueError(f"mse needs one output per row, got {tuple(outputs_BC.shape)} for {len(label_B)} labels")
+    assert class_weights_C is None and not label_smoothing, "refused when the recipe is resolved"
     return torch.mean((outputs_BC.squeeze(-1) - label_B) ** 2)
+
+
+def threshold_problem(kind: str, options: Mapping[str, Any], score_range: ScoreRange) -> str | None:
+    """Why a threshold of binary_cross_entropy does not suit the labels: scores need one in their range, others none."""
+    threshold = options.get("threshold")
+    if (kind == "score") != (threshold is not None):
+        need = "scores need a" if kind == "score" else f"{kind} labels take no"
+        return f"{need} threshold, the score from which an example counts as yes"
+    if threshold is not None and score_range is not None and not score_range[0] < threshold <= score_range[1]:
+        low, high = score_range
+        return f"with a threshold of {threshold:g} all scores from {low:g} to {high:g} fall on one side"
+    return None

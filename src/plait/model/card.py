@@ -1,117 +1,107 @@
-"""The model card: what the model does, how well, on which data, and what it cannot do."""
+"""The model card: what the model does, how well, on which data, and what its limits are."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import plait
-from plait.model.about import About
-from plait.model.model import Model
 from plait.model.tasks import TaskSpec
 
-__all__ = ["ensemble_card", "model_card", "number"]
+if TYPE_CHECKING:
+    from plait.model.directory.record import Provenance
+    from plait.model.model import Model
 
-KINDS = {
-    "classes": "one of several classes",
-    "several": "several labels at once",
-    "yes_no": "yes or no",
-    "score": "a score",
-    "triplets": "which of two texts is nearer",
-    "unlabelled": "nothing, it only trains the encoder",
-}
-EXAMPLES = ('["a sentence"]', '[("a sentence", "another")]', '[("a sentence", "another", "a third")]')
+__all__ = ["ensemble_card", "model_card", "three_decimals"]
+
+_EXAMPLES = ('["a sentence"]', '[("a sentence", "another")]', '[("a sentence", "another", "a third")]')
 
 
-def model_card(model: Model, about: About) -> str:
+def model_card(model: "Model", provenance: "Provenance") -> str:
     """Markdown with the front matter that model hubs read."""
-    from plait.recipe.read import recipe_text  # slow to import, and predicting has no need of it
+    from plait.recipe.read import recipe_text  # slow to import, and not needed to predict
 
     config = model.encoder.config
     title = f"One encoder, {len(model.tasks)} tasks" if model.tasks else "An encoder without tasks"
-    measured = "Scores were measured on the dev files named above, which also chose this checkpoint"
-    limits = [
-        f"Texts are cut at {model.text.limit} tokens.",
-        *([f"{measured}; on other text expect less."] if model.tasks else []),
-        "The model repeats what stands in its training data, mistakes and prejudices included.",
-    ]
-    limits += [f"`{name}` was only scored, no step trained it (`learn: false`)." for name in only_scored(about.recipe)]
-    if about.recipe.get("encoder") == "minilm":
+    limits = [f"Texts are truncated to {model.limit()} tokens."]
+    if model.tasks:
+        limits.append(
+            "Scores were measured on the dev files listed above, which also selected this checkpoint; "
+            "expect less on other text."
+        )
+    limits.append("The model repeats what its training data says, including mistakes and prejudice.")
+    limits += [f"`{name}` was scored but not trained (`learn: false`)." for name in _only_scored(provenance.recipe)]
+    if provenance.recipe.get("encoder") == "minilm":
         limits.append(
             "Its encoder, all-MiniLM-L6-v2, was trained on Quora duplicates, SNLI and MultiNLI among others: "
-            "scores on those sets are not on wholly unseen text."
+            "scores on those sets are not on entirely unseen text."
         )
     blocks = [
         "---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-similarity\ntags: [plait, multi-task]\n---",
-        f"# {title}\n\nMade by plait {plait.__version__} from the encoder "
-        f"`{about.recipe.get('encoder', '?')}` ({config.model_type}, {config.layers} layers, {config.width} wide, "
-        f"{model.pooling} pooling)." + mean_of_weights(about),
-        usage(model.tasks) + "\n\nThe encoder alone also loads with `transformers.AutoModel.from_pretrained` and "
+        f"# {title}\n\nTrained by plait {plait.__version__} from the encoder "
+        f"`{provenance.recipe.get('encoder', '?')}` ({config.model_type}, {config.layers} layers, width "
+        f"{config.width}, {model.pooling} pooling)." + _averaged_models(provenance),
+        _usage(model.tasks) + "\n\nThe encoder alone also loads with `transformers.AutoModel.from_pretrained` and "
         "`sentence_transformers.SentenceTransformer`.",
-        *([tasks_table(model.tasks), scores_table(model, about)] if model.tasks else []),
-        "## Data\n\n| task | split | file | rows | sha256 |\n|---|---|---|---|---|\n" + "\n".join(data_rows(about)),
-        f"## Recipe\n\n```yaml\n{recipe_text(about.recipe)}```",
+        *([_tasks_table(model.tasks), _scores_table(model, provenance)] if model.tasks else []),
+        "## Data\n\n| task | split | file | rows | sha256 |\n|---|---|---|---|---|\n"
+        + "\n".join(_data_rows(provenance)),
+        f"## Recipe\n\n```yaml\n{recipe_text(provenance.recipe)}```",
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits),
     ]
     return "\n\n".join(blocks) + "\n"
 
 
-def only_scored(recipe: Mapping[str, Any]) -> list[str]:
+def _only_scored(recipe: Mapping[str, Any]) -> list[str]:
     """The tasks that no stage of a recipe trains."""
     blocks = [item for stage in recipe.get("stages") or [recipe] for item in stage.get("tasks", {}).items()]
-    learned = {name for name, task in blocks if task.get("learn", True)}
-    return [name for name in dict(blocks) if name not in learned]
+    trained = {name for name, task in blocks if task.get("learn", True)}
+    return [name for name in dict(blocks) if name not in trained]
 
 
-def mean_of_weights(about: About) -> str:
-    """A sentence for a model that is the mean of others."""
-    names = ", ".join(f"`{member['name']}`" for member in about.members)
-    return f" Its weights are the mean of those of {len(about.members)} models: {names}." if names else ""
+def _averaged_models(provenance: "Provenance") -> str:
+    names = ", ".join(f"`{member['name']}`" for member in provenance.members)
+    return f" Its weights are the mean of {len(provenance.members)} models: {names}." if names else ""
 
 
 def ensemble_card(tasks: Mapping[str, TaskSpec], members: Sequence[Mapping[str, Any]]) -> str:
-    """What the directory of an ensemble holds, and who can open it."""
+    """What the directory of an ensemble holds, and what can open it."""
     head = "| folder | made from | step | " + "".join(f"{name}, {spec.metric} | " for name, spec in tasks.items())
     rows = [head.strip(), "|---" * (3 + len(tasks)) + "|"]
     for place, member in enumerate(members, start=1):
-        scores = [number(member["scores"].get(name, {}).get(spec.metric)) for name, spec in tasks.items()]
+        scores = [three_decimals(member["scores"].get(name, {}).get(spec.metric)) for name, spec in tasks.items()]
         rows.append(f"| members/{place} | {member['name']} | {member['step']:,} | " + " | ".join(scores) + " |")
     blocks = [
-        f"# {len(members)} models that answer as one\n\nMade by plait {plait.__version__}. The probability of a class, "
-        "or a score, is the mean of what the members say. An embedding is the members' unit vectors side by side, "
-        "divided by the root of their number: a unit vector again, and the cosine of two texts is the mean of the "
-        "members' cosines.",
-        usage(tasks),
-        "Other tools cannot open this directory: transformers and sentence-transformers load one encoder, and there "
-        "are several. Each folder in `members` is an ordinary model that they can open.",
-        tasks_table(tasks),
+        f"# An ensemble of {len(members)} models\n\nBuilt by plait {plait.__version__}. The probability of a class, or "
+        "a score, is the mean over the members. An embedding is the members' unit vectors concatenated and divided by "
+        "the square root of their number: a unit vector again, and the cosine of two texts is the mean of the members' "
+        "cosines.",
+        _usage(tasks),
+        "Other tools cannot open this directory: transformers and sentence-transformers load a single encoder. "
+        "Each folder in `members` is an ordinary model that they can open.",
+        _tasks_table(tasks),
         "## Members, with their scores on their own dev data\n\n" + "\n".join(rows),
     ]
     return "\n\n".join(blocks) + "\n"
 
 
-def tasks_table(tasks: Mapping[str, TaskSpec]) -> str:
-    """What each task reads and predicts."""
-    rows = "\n".join(task_row(spec) for spec in tasks.values())
+def _tasks_table(tasks: Mapping[str, TaskSpec]) -> str:
+    rows = "\n".join(
+        f"| {spec.name} | {spec.labels.about.predicts}: {spec.labels.describe()} | {spec.head_name} | "
+        f"{', '.join(spec.text)} |"
+        for spec in tasks.values()
+    )
     return f"## Tasks\n\n| task | predicts | head | reads |\n|---|---|---|---|\n{rows}"
 
 
-def usage(tasks: Mapping[str, TaskSpec]) -> str:
-    """Code that runs as it stands."""
+def _usage(tasks: Mapping[str, TaskSpec]) -> str:
     lines = ["import plait", "", 'model = plait.load("path/to/this/directory")', 'model.embed(["a sentence"])']
     for spec in tasks.values():
-        lines.append(f'model.predict("{spec.name}", {EXAMPLES[len(spec.text) - 1]})')
+        lines.append(f'model.predict("{spec.name}", {_EXAMPLES[len(spec.text) - 1]})')
     return "## Use\n\n```python\n" + "\n".join(lines) + "\n```"
 
 
-def task_row(spec: TaskSpec) -> str:
-    """One task in the table of tasks."""
-    return (
-        f"| {spec.name} | {KINDS[spec.labels.kind]}: {spec.labels.describe()} | {spec.head} | {', '.join(spec.text)} |"
-    )
-
-
-def scores_table(model: Model, about: About) -> str:
+def _scores_table(model: "Model", provenance: "Provenance") -> str:
     """The dev score of each task beside its baselines."""
-    baselines = about.baselines.get("dev", {})
+    baselines = provenance.baselines.get("dev", {})
     names = list(baselines)
     head = (
         "| task | metric | "
@@ -121,23 +111,22 @@ def scores_table(model: Model, about: About) -> str:
     )
     rows = []
     for name, spec in model.tasks.items():
-        value = about.scores.get(name, {}).get(spec.metric)
-        cells = [number(baselines[baseline].get(name)) for baseline in names] + [number(value)]
+        value = provenance.scores.get(name, {}).get(spec.metric)
+        cells = [three_decimals(baselines[baseline].get(name)) for baseline in names] + [three_decimals(value)]
         rows.append(f"| {name} | {spec.metric} | " + " | ".join(cells) + " |")
-    after = ", not yet measured; `plait evaluate` does" if about.members else f", after step {about.step}"
+    after = ", not measured yet; run `plait evaluate`" if provenance.members else f", after step {provenance.step}"
     return f"## Scores on dev{after}\n\n{head}\n" + "\n".join(rows)
 
 
-def number(value: float | None) -> str:
-    """Three decimals, or a dash."""
-    return "–" if value is None or value != value else f"{value:.3f}"  # not a number differs from itself
+def three_decimals(value: float | None) -> str:
+    """Three decimals, or a dash for a missing value or NaN."""
+    return "–" if value is None or value != value else f"{value:.3f}"
 
 
-def data_rows(about: About) -> list[str]:
-    """One row a file."""
+def _data_rows(provenance: "Provenance") -> list[str]:
     return [
         f"| {task} | {split} | {file['name']} | {file['rows']:,} | `{file['sha256'][:16]}…` |"
-        for task, splits in about.data.items()
+        for task, splits in provenance.data.items()
         for split, files in splits.items()
         for file in files
     ]

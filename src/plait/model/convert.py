@@ -1,6 +1,6 @@
-"""A pickled checkpoint → a directory that plait and transformers load.
+"""A pickled checkpoint → a directory that plait and transformers can load.
 
-The pickle itself is read by plait.encoder.unpickle in another process; only tensors come back.
+`plait.encoder.unpickle` reads the pickle in another process; only tensors come back.
 """
 
 import json
@@ -17,20 +17,19 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from plait.data.tokenize import load_tokenizer
-from plait.encoder.config import EncoderConfig, read_config, read_json
+from plait.encoder.config import EncoderConfig, read_config
 from plait.encoder.find import find_checkpoint
 from plait.encoder.weights import load_encoder, to_checkpoint
 from plait.errors import EncoderError, RequestError
-from plait.model.files import save_tensors, whole_folder
-from plait.model.load import TOKENIZER_FILES, build_model
-from plait.model.save import write_json
+from plait.files import atomic_folder, dump_json, read_json, save_tensors
+from plait.model.directory.load import TOKENIZER_FILES, build_model
 
 __all__ = ["Converted", "convert", "list_some"]
 
-SENTENCE_FILES = ("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json")
-SUFFIXES = (".bin", ".pt", ".pth")
-FIRST = "embeddings.word_embeddings.weight"  # what stands before it stands before every tensor of the encoder
-PARTS = ("embeddings.", "encoder.layer.", "pooler.dense.")
+_SENTENCE_FILES = ("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json")
+_SUFFIXES = (".bin", ".pt", ".pth")
+_WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"  # its prefix is the prefix of every tensor of the encoder
+_ENCODER_PARTS = ("embeddings.", "encoder.layer.", "pooler.dense.")
 
 
 @dataclass(frozen=True)
@@ -39,42 +38,42 @@ class Converted:
 
     folder: Path
     config: EncoderConfig
-    weights: int  # how many numbers
-    was: tuple[str, ...]  # the types that the numbers had; all are float32 now
-    left_out: tuple[str, ...]  # what the file has beside the encoder
+    weights: int  # their number
+    was: tuple[str, ...]  # the types that the weights had; all are float32 now
+    left_out: tuple[str, ...]  # names of everything in the file that is not part of the encoder
 
 
 def convert(source: Path, out: Path, *, encoder: str | None = None) -> Converted:
-    """Write the encoder of a pickled checkpoint as a new directory, whole and tried, or not at all.
+    """Write the encoder of a pickled checkpoint as a new directory, which appears once it has been loaded successfully.
 
-    `encoder` is a directory or a name with the config and the tokenizer, where they do not lie beside the weights.
+    `encoder` is a directory or a name with the config and the tokenizer, if they are not beside the weights.
     """
     out = out.resolve()
-    check_free(out)
-    files = find_pickles(source)
+    _check_is_new(out)
+    files = _find_pickles(source)
     for file in files:
-        check_start(file)
-    folder = find_checkpoint(encoder, weights=False) if encoder else files[0].parent
+        _check_first_bytes(file)
+    folder = find_checkpoint(encoder, weights=False).folder if encoder else files[0].parent
     for names in (("config.json",), ("tokenizer.json", "vocab.txt")):
         if not encoder and not any((folder / name).is_file() for name in names):
             raise EncoderError(
                 f"{source}: no {' or '.join(names)} beside the weights; "
-                "name with --config the directory that has the config and the tokenizer of its encoder"
+                "use --config to give the directory that has the encoder's config and tokenizer"
             )
     config = read_config(folder)
     load_tokenizer(folder)
-    with whole_folder(out) as place:
-        tensors, others = unpickle(files, place / "unpickled.safetensors")
-        found, left_out = pick_encoder(tensors, others, source)
+    with atomic_folder(out) as place:
+        tensors, others = _unpickle(files, place / "unpickled.safetensors")
+        found, left_out = _pick_encoder(tensors, others, source)
         written = to_checkpoint(load_encoder(found, config, pooler=False, where=source))
         save_tensors(written, place / "model.safetensors", metadata={"format": "pt"})
-        write_json(place / "config.json", plain_config(config.raw))
-        copy_files(folder, place)
+        (place / "config.json").write_text(dump_json(_encoder_config(config.raw)), encoding="utf-8")
+        _copy_settings(folder, place)
         try:
             build_model(place, {}, pooling=None, normalise=None)
         except EncoderError as error:
             raise EncoderError(*(mistake.replace(str(place), str(folder)) for mistake in error.mistakes)) from None
-        check_free(out)
+        _check_is_new(out)
     return Converted(
         out,
         config,
@@ -84,81 +83,84 @@ def convert(source: Path, out: Path, *, encoder: str | None = None) -> Converted
     )
 
 
-def check_free(out: Path) -> None:
-    """Nothing is overwritten."""
+def _check_is_new(out: Path) -> None:
+    """Refuse to overwrite anything; an empty directory is fine."""
     if out.is_dir() and not any(out.iterdir()):
         return
     if out.exists():
-        raise RequestError(f"{out}: is there already, and nothing is overwritten; give --out a new directory")
+        raise RequestError(f"{out}: already exists and will not be overwritten; give --out a new directory")
 
 
-def find_pickles(source: Path) -> list[Path]:
-    """The files that hold a checkpoint's weights: one, or those that an index names."""
+def _find_pickles(source: Path) -> list[Path]:
+    """The files with a checkpoint's weights: one, or those that an index lists."""
     if source.is_file():
-        return read_index(source) if source.name.endswith(".index.json") else [source]
+        return _read_index(source) if source.name.endswith(".index.json") else [source]
     if not source.is_dir():
-        raise EncoderError(f"{source}: no such file or directory; a checkpoint of the hub has to be downloaded first")
+        raise EncoderError(f"{source}: no such file or directory; a checkpoint on the hub must be downloaded first")
     if (source / "model.safetensors").is_file() or (source / "model.safetensors.index.json").is_file():
         raise EncoderError(
-            f"{source}: has its weights as safetensors already, plait loads them as they are; "
-            "to convert another file of it, name the file"
+            f"{source}: its weights are already in safetensors, which plait loads directly; "
+            "to convert another file in it, give that file"
         )
     if (single := source / "pytorch_model.bin").is_file():
         return [single]
     if (index := source / "pytorch_model.bin.index.json").is_file():
-        return read_index(index)
-    found = sorted(path for path in source.iterdir() if path.suffix in SUFFIXES and path.is_file())
+        return _read_index(index)
+    found = sorted(path for path in source.iterdir() if path.suffix in _SUFFIXES and path.is_file())
     if not found:
         raise EncoderError(f"{source}: no pytorch_model.bin, and no other .bin, .pt or .pth file")
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
-        raise EncoderError(f"{source}: several files could be meant; name one of them instead: {names}")
+        raise EncoderError(f"{source}: several files with weights; give one of them: {names}")
     return found
 
 
-def read_index(index: Path) -> list[Path]:
-    """The files of a checkpoint in several parts, which lie beside their index."""
+def _read_index(index: Path) -> list[Path]:
+    """The shards of a checkpoint, which are beside their index."""
     try:
         names = sorted({Path(name).name for name in read_json(index)["weight_map"].values()})
+    except ValueError:
+        raise EncoderError(f"{index}: not valid JSON; copy it again") from None
     except (TypeError, KeyError, AttributeError):
-        raise EncoderError(f"{index}: has no weight_map of tensors to files") from None
+        raise EncoderError(f"{index}: no weight_map from tensors to files") from None
     missing = [name for name in names if not (index.parent / name).is_file()]
     if missing or not names:
-        raise EncoderError(f"{index}: names {', '.join(missing) or 'no files'}, not here; copy the directory whole")
+        what = f"lists {', '.join(missing)}, but there is no such file" if missing else "lists no files"
+        raise EncoderError(f"{index}: {what}; copy the whole directory again")
     return [index.parent / name for name in names]
 
 
-def check_start(file: Path) -> None:
-    """The first bytes of a file are those of a pickle or of torch's zip; what else it may be is said."""
+def _check_first_bytes(file: Path) -> None:
+    """Refuse a file that is neither a pickle nor torch's zip, and say what it seems to be."""
     with file.open("rb") as opened:
         start = opened.read(64)
     if start.startswith((b"PK\x03\x04", b"\x80")):
         return
     if not start:
-        found = "is empty; copy or download it again"
+        found = "the file is empty; copy or download it again"
     elif start.startswith(b"version https://git-lfs"):
-        found = "is a Git LFS pointer, not the weights; `git lfs pull` in its repository fetches them"
+        found = "a Git LFS pointer instead of the weights; run `git lfs pull` in its repository"
     elif start.lstrip().startswith(b"<"):
-        found = "is a web page, not the weights; download the file itself"
+        found = "a web page instead of the weights; download the file itself"
     elif start[8:9] == b"{":
-        found = "is safetensors already; plait loads it under the name model.safetensors"
+        found = "already in safetensors; rename it to model.safetensors and plait will load it"
     else:
-        found = f"is no file that torch.save wrote, it begins with {start[:8]!r}; copy or download it again"
+        found = f"not written by torch.save, since it begins with {start[:8]!r}; copy or download it again"
     raise EncoderError(f"{file}: {found}")
 
 
-def unpickle(files: Sequence[Path], place: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of some files, and the names and kinds of what else they hold, read by another process."""
-    # -P: no module of the current folder is imported in place of torch.
+def _unpickle(files: Sequence[Path], place: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of some files, and the name and type of everything else in them, read by another process."""
+    # -P: a module in the current folder cannot replace torch.
     command = [sys.executable, "-P", "-W", "ignore", "-m", "plait.encoder.unpickle", *map(str, (place, *files))]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode < 0:
-        ended = f"the process that read it was ended by signal {-done.returncode}; perhaps memory ran out"
-        raise OSError(None, ended, str(files[0]))
+        killed = f"the process that read it was killed by signal {-done.returncode}, perhaps because memory ran out"
+        raise OSError(None, killed, str(files[0]))
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["cannot be read"])[-1]
         short = re.search("MemoryError|(not enough|allocate) memory", reason)
-        raise OSError(None, "reading it needs more memory than there is" if short else reason, str(files[0]))
+        raise OSError(None, "not enough memory to read it" if short else reason, str(files[0]))
     report = json.loads(done.stdout)
     if report["mistakes"]:
         raise EncoderError(*report["mistakes"])
@@ -167,23 +169,24 @@ def unpickle(files: Sequence[Path], place: Path) -> tuple[dict[str, Tensor], dic
     return tensors, report["others"]
 
 
-def pick_encoder(
+def _pick_encoder(
     tensors: Mapping[str, Tensor], others: Mapping[str, str], source: Path
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """The tensors of the one encoder, without what wrappers put before their names; and the names of all the rest."""
+    """The tensors of the only encoder without the prefix that wrappers added, and the names of everything else."""
     others = {name: kind for name, kind in others.items() if not name.endswith("position_ids")}  # 0, 1, 2, …
-    before = {name.removesuffix(FIRST) for name in [*tensors, *others] if f".{name}".endswith(f".{FIRST}")}
-    if not before:
+    first = _WORD_EMBEDDINGS
+    prefixes = {name.removesuffix(first) for name in [*tensors, *others] if f".{name}".endswith(f".{first}")}
+    if not prefixes:
         raise EncoderError(
-            f"{source}: holds no encoder of the BERT family; expected a tensor {FIRST}, found {list_some(tensors)}"
+            f"{source}: no encoder of the BERT family; expected a tensor {first}, found {list_some(tensors)}"
         )
-    if len(before) > 1:
-        places = ", ".join(f"{prefix}{FIRST}" for prefix in sorted(before))
-        raise EncoderError(f"{source}: holds more than one encoder ({places}); save the one that you want alone")
-    (prefix,) = before
-    parts = tuple(prefix + part for part in PARTS)
+    if len(prefixes) > 1:
+        names = ", ".join(f"{prefix}{first}" for prefix in sorted(prefixes))
+        raise EncoderError(f"{source}: more than one encoder ({names}); save only the one that you want")
+    (prefix,) = prefixes
+    parts = tuple(prefix + part for part in _ENCODER_PARTS)
     mistakes = [
-        f"{source}: {name} is a {kind}, expected a tensor of floating-point numbers"
+        f"{source}: {name}: expected a floating-point tensor, found {kind}"
         for name, kind in others.items()
         if name.startswith(parts)
     ]
@@ -194,23 +197,23 @@ def pick_encoder(
 
 
 def list_some(names: Iterable[str], most: int = 5) -> str:
-    """The first few of many names."""
+    """The first few names, and how many more there are."""
     names = list(names)
     rest = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + rest
 
 
-def plain_config(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """config.json of the encoder alone: no head is left, and the numbers are float32."""
+def _encoder_config(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """config.json of the encoder alone: without a head, in float32."""
     config = {key: value for key, value in raw.items() if key != "torch_dtype"}  # the older name of dtype
     if isinstance(names := raw.get("architectures"), list):  # BertForMaskedLM → BertModel
         config["architectures"] = [re.sub(r"(For\w+|LMHeadModel)$", "Model", str(name)) for name in names]
     return {**config, "dtype": "float32"}
 
 
-def copy_files(folder: Path, place: Path) -> None:
-    """The tokenizer, and sentence-transformers' settings where they are."""
-    found = [folder / name for name in (*TOKENIZER_FILES, *SENTENCE_FILES) if (folder / name).is_file()]
+def _copy_settings(folder: Path, place: Path) -> None:
+    """Copy the tokenizer, and sentence-transformers' settings if there are any."""
+    found = [folder / name for name in (*TOKENIZER_FILES, *_SENTENCE_FILES) if (folder / name).is_file()]
     found += sorted(folder.glob("[0-9]_*/*.json"))  # 1_Pooling/config.json
     for path in found:
         copy = place / path.relative_to(folder)

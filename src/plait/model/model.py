@@ -1,4 +1,4 @@
-"""One encoder, its heads, one forward.
+"""One encoder, its heads, one forward pass.
 
 S inputs, B batch, N tokens, D width, C outputs.
 """
@@ -9,74 +9,64 @@ from typing import Protocol, Self
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from plait.data.batch import Batch
+from plait.data.tokenize import TextTokenizer
 from plait.encoder.bert import Encoder
+from plait.encoder.cpu.prepared import Prepared
 from plait.encoder.packing import Packed, pack
-from plait.encoder.prepared import Prepared
 from plait.heads import Head
 from plait.model.tasks import TaskSpec
 
-__all__ = ["Encoded", "Engine", "Model", "Text", "Tokens"]
+__all__ = ["Encoded", "Engine", "Model", "Tokens"]
 
 
 class Engine(Protocol):
-    """What embeds for users in the place of the model's own encoder."""
+    """Embeds for users in place of the model's own encoder."""
+
+    @property
+    def name(self) -> str:
+        """torch or onnx."""
 
     @property
     def lanes(self) -> int:
-        """Batches that it can work on at once."""
+        """How many batches it can process at the same time."""
 
     def pooled(self, ids: Sequence[np.ndarray], firsts: Sequence[int]) -> Tensor:
         """Embeddings (S, D) of tokenized inputs."""
 
 
 @dataclass(frozen=True)
-class Text:
-    """How a model turns text into tokens, and the files that say so to other tools."""
-
-    tokenizer: Tokenizer
-    limit: int
-    files: dict[str, bytes]  # tokenizer.json and its companions, by name
-
-    @property
-    def special(self) -> list[int]:
-        """The ids of the tokens that are added to a text or a pair."""
-        return sorted({*self.tokenizer.encode("").ids, *self.tokenizer.encode("", "").ids})
-
-
-@dataclass(frozen=True)
 class Tokens:
-    """The states of the tokens of one view."""
+    """The token states of one view."""
 
     states_ND: Tensor
-    row_N: Tensor  # the row of the batch that each belongs to
-    special_N: Tensor  # whether it is one that the tokenizer adds, such as [CLS] and [SEP]
+    row_N: Tensor  # the row of the batch that each token belongs to
+    special_N: Tensor  # whether the tokenizer added it, such as [CLS] and [SEP]
 
     def without_special(self) -> "Tokens":
-        """Only those of the text itself."""
+        """Only the tokens of the text itself."""
         own_N = ~self.special_N
         return Tokens(self.states_ND[own_N], self.row_N[own_N], self.special_N[own_N])
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A batch behind the encoder."""
+    """A batch after the encoder."""
 
     views: dict[str, Tensor]  # view → embeddings (B, D)
-    states_ND: Tensor | None = None  # of all tokens of all views, as they are packed
+    states_ND: Tensor | None = None  # of all tokens of all views, as packed
     packed: Packed | None = None
 
 
 class Model(nn.Module):
-    """Encoder and heads. Heads see the pooled embedding; `normalise` concerns only what `embed` gives to users."""
+    """Encoder and heads. Heads see the pooled embedding; `normalise` applies only to the embeddings that users get."""
 
     def __init__(
         self,
         encoder: Encoder,
-        text: Text,
+        tokenizer: TextTokenizer,
         tasks: Mapping[str, TaskSpec],
         heads: Mapping[str, nn.Module],
         *,
@@ -84,42 +74,50 @@ class Model(nn.Module):
         normalise: bool,
         shared_layer: nn.Module | None = None,
         precision: str = "float32",
+        tokenizer_files: Mapping[str, bytes] | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.text = text
+        self.tokenizer = tokenizer
+        self.tokenizer_files = dict(tokenizer_files or {})  # tokenizer.json and its companions, by name
         self.tasks = dict(tasks)
         self.heads = nn.ModuleDict({name: heads[name] for name in tasks})
         self.shared_layer = shared_layer
         self.pooling = pooling
         self.normalise = normalise
         self.precision = precision
-        self.prepared: Prepared | None = None
         self.engine: Engine | None = None
+        self._prepared: Prepared | None = None
+
+    @property
+    def members(self) -> "tuple[Model, ...]":
+        """An ensemble has several; a model is its only member."""
+        return (self,)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
         return self.encoder.tokens.weight.device
 
+    def limit(self, task: str | None = None) -> int:
+        """The tokens to which inputs are truncated, for a task or for embeddings."""
+        return self.tasks[task].max_length if task else self.tokenizer.limit
+
     def train(self, mode: bool = True) -> Self:
-        """As of every module; what was prepared is of no use once the weights learn."""
+        """Switch to training; the weights that were prepared for inference are dropped, since they will change."""
         if mode:
-            self.prepared = None
+            self._prepared = None
         return super().train(mode)
 
-    def prepare(self) -> None:
-        """Make `pooled` as fast as it can be, until a weight is loaded or the model trains again."""
-        self.prepared = Prepared.of(self.encoder, self.prepared) if self.precision == "float32" else None
-
-    def pooled(self, ids: Sequence[np.ndarray], firsts: Sequence[int]) -> Tensor:
-        """Embeddings (S, D) of tokenized inputs, encoded in one packed pass without a graph."""
-        return self.states(ids, firsts, self.prepared)[0]
+    def prepared(self) -> Prepared | None:
+        """The encoder in the layout that is fastest for inference; made on first use, and after weights were loaded."""
+        if self.precision == "float32":
+            self._prepared = Prepared.of(self.encoder, self._prepared)
+        return self._prepared
 
     def states(
         self, ids: Sequence[np.ndarray], firsts: Sequence[int], prepared: Prepared | None = None
     ) -> tuple[Tensor, Tensor, Packed]:
-        """Embeddings (S, D) of tokenized inputs, and the states (N, D) of their tokens as they were packed."""
+        """Embeddings (S, D) of tokenized inputs, and the states (N, D) of their tokens as packed."""
         packed = pack(ids, firsts, first_position=self.encoder.config.first_position, device=self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             states_ND = (prepared or self.encoder)(packed)
@@ -136,7 +134,7 @@ class Model(nn.Module):
     def project(self, task: str, views_BD: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The embeddings of some views as the task's head projects them before it compares them."""
         head = self.heads[task]
-        assert isinstance(head, Head) and head.projection is not None, "refused when the recipe is settled"
+        assert isinstance(head, Head) and head.projection is not None, "refused when the recipe is resolved"
         layer = head.get_submodule(head.projection)
         return {view: layer(view_BD) for view, view_BD in views_BD.items()}
 
@@ -146,12 +144,12 @@ class Model(nn.Module):
         return Encoded({view: pooled_SD[place] for view, place in batch.views.items()}, states_ND, packed)
 
     def tokens(self, encoded: Encoded, place: slice) -> Tokens:
-        """The tokens of the inputs at a place in the batch, that of one view."""
+        """The tokens of some inputs of the batch, which are those of one view."""
         assert encoded.states_ND is not None and encoded.packed is not None, "stored embeddings have no tokens"
         text_N = encoded.packed.text_of_tokens()
         chosen_N = (text_N >= place.start) & (text_N < place.stop)
         ids_N = encoded.packed.ids_N[chosen_N]
-        special_N = torch.isin(ids_N, torch.tensor(self.text.special, device=ids_N.device))
+        special_N = torch.isin(ids_N, torch.tensor(self.tokenizer.special_ids, device=ids_N.device))
         return Tokens(encoded.states_ND[chosen_N], text_N[chosen_N] - place.start, special_N)
 
     def forward(self, batch: Batch) -> Tensor:

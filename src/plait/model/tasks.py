@@ -1,4 +1,4 @@
-"""What a model knows of each of its tasks: enough to read data for it, to predict and to explain the prediction."""
+"""What a model knows about each of its tasks: enough to read data for it, to predict and to explain the prediction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,71 +9,96 @@ from torch import nn
 
 from plait.data.batch import VIEWS
 from plait.data.labels import Labels
-from plait.errors import did_you_mean
-from plait.heads import HEADS, Size
+from plait.errors import ModelError, did_you_mean
+from plait.heads import HEADS, Head, Size
+from plait.recipe.upgrade import FORMER_KINDS
+from plait.registry import Package, split_version
 
-__all__ = ["TaskSpec", "build_head", "files_of_tasks", "spec_from_json", "spec_to_json"]
+__all__ = ["TaskSpec", "build_head", "head_size", "parse_task_files"]
 
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """A task without its data and its losses."""
+    """A task without its data and losses."""
 
     name: str
     text: tuple[str, ...]  # columns
-    label: tuple[str, ...]  # columns; none of triplets
+    label: tuple[str, ...]  # columns; none for triplets
     quoting: str | None
     labels: Labels
-    head: str  # "" of a task that only trains the encoder; no model has such a task
+    head: str  # with its version; "" for a task that only trains the encoder, which no model has
     head_options: dict[str, Any]
     link: str  # from outputs to predictions, a name in decode.LINKS; "" without a head, like the metric
     metric: str
-    threshold: float  # the probability from which a yes/no task says yes, and from which one of several labels holds
+    threshold: float  # the probability from which a yes/no task says yes, and a multilabel task assigns a label
     max_length: int
 
     @property
-    def reads(self) -> str:
-        """How the head reads the texts."""
-        return HEADS[self.head].reads
+    def head_class(self) -> type[Head]:
+        return HEADS[self.head]
 
     @property
-    def symmetric(self) -> bool:
-        """Whether the order of two texts can never matter to the head."""
-        return HEADS[self.head].symmetric
+    def head_name(self) -> str:
+        """The head without its version."""
+        return split_version(self.head)[0]
 
     @property
     def views(self) -> tuple[str, ...]:
         """The inputs of the encoder that the head needs."""
-        return VIEWS[self.reads]
+        return VIEWS[self.head_class.reads]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plait.json holds it."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any], packages: Mapping[str, Package] | None = None) -> "TaskSpec":
+        """A task from plait.json; `packages` maps heads that are not plait's own to the packages they come from."""
+        given = value["labels"]
+        labels = Labels(
+            **{
+                **given,
+                "kind": FORMER_KINDS.get(given["kind"], given["kind"]),
+                "classes": tuple(given["classes"]),
+                "names": tuple(given["names"]),
+            }
+        )
+        label = value["label"]  # a single column used to be a string
+        columns = (label,) if isinstance(label, str) else tuple(label)
+        name, version = split_version(value["head"])
+        head = f"{name}.v{version or 1}"  # names used to be saved without a version
+        if head not in HEADS:
+            raise ModelError(f"task {value['name']!r}: {_missing_head(head, (packages or {}).get(head))}")
+        return TaskSpec(**{**value, "labels": labels, "text": tuple(value["text"]), "label": columns, "head": head})
+
+
+def _missing_head(head: str, package: Package | None) -> str:
+    if package is None:
+        return f"{HEADS.unknown(head)} The model may need a newer plait."
+    install = f"{package.name}=={package.version}" if package.version else package.name
+    return (
+        f"the head {head!r} comes from {package}, which is not installed or not imported; "
+        f"install {install}, or import the module that registers it before loading the model"
+    )
+
+
+def head_size(labels: Labels, width: int, dropout: float) -> Size:
+    """The dimensions of a head for some labels."""
+    return Size(width, labels.outputs, labels.high if labels.about.is_score else 1.0, dropout)
 
 
 def build_head(spec: TaskSpec, width: int, dropout: float) -> nn.Module:
-    """A new head for a task; one that gives scores begins in the middle of their range, not at 0."""
-    top = spec.labels.high if spec.labels.kind == "score" else 1.0
-    head = HEADS[spec.head](Size(width, spec.labels.outputs, top, dropout), **spec.head_options)
+    """A new head for a task; a head that predicts scores starts in the middle of their range."""
+    head = spec.head_class(head_size(spec.labels, width, dropout), **spec.head_options)
     if head.output_layer and spec.link == "identity":
         nn.init.constant_(head.get_submodule(head.output_layer).bias, (spec.labels.low + spec.labels.high) / 2)  # type: ignore[arg-type]
     return head
 
 
-def spec_to_json(spec: TaskSpec) -> dict[str, Any]:
-    """The task as plait.json holds it."""
-    return asdict(spec)
-
-
-def spec_from_json(value: Mapping[str, Any]) -> TaskSpec:
-    """The task that plait.json holds."""
-    given = value["labels"]
-    labels = Labels(**{**given, "classes": tuple(given["classes"]), "names": tuple(given["names"])})
-    label = value["label"]  # one column was a plain text once
-    columns = (label,) if isinstance(label, str) else tuple(label)
-    return TaskSpec(**{**value, "labels": labels, "text": tuple(value["text"]), "label": columns})
-
-
-def files_of_tasks(
+def parse_task_files(
     option: str, assignments: Sequence[str], tasks: Mapping[str, TaskSpec]
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """The task and the file of each TASK=FILE of the command line, and what is wrong with the others."""
+    """The task and file of each TASK=FILE on the command line, and the mistakes among them."""
     found: list[tuple[str, str]] = []
     mistakes: list[str] = []
     for assignment in assignments:

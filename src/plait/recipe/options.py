@@ -1,4 +1,4 @@
-"""The options of a variant are the keyword-only parameters of its function or class; their defaults stand there."""
+"""The options of a variant are the keyword-only parameters of its function or class, with the defaults given there."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -8,13 +8,11 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from plait.errors import did_you_mean
 
-STRICT = ConfigDict(strict=True, allow_inf_nan=False)
-
 __all__ = ["complete_options", "explain", "options_of"]
 
-
-# pydantic's kinds of finding whose own words speak of Python.
-EXPECTED = {
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+# Findings of pydantic whose messages would mention Python types.
+_EXPECTED = {
     "model_type": "a name, or keys and values",
     "dict_type": "keys and values",
     "tuple_type": "a list",
@@ -44,18 +42,18 @@ def complete_options(variant: Callable[..., object], given: Mapping[str, Any]) -
             continue
         value = tuple(given[name]) if isinstance(given[name], list) else given[name]
         try:
-            options[name] = TypeAdapter(hints[name], config=STRICT).validate_python(value)
+            options[name] = TypeAdapter(hints[name], config=_STRICT).validate_python(value)
         except ValidationError as error:
             mistakes.append(f".{name}: {explain(error.errors()[0])}")
     return options, mistakes
 
 
 def explain(error: Mapping[str, Any]) -> str:
-    """pydantic's finding as a sentence that ends with what was found."""
+    """pydantic's finding as a phrase that ends with what was found."""
     message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
     if error["type"] == "value_error":
         return message
     found = error.get("input")
-    message = EXPECTED.get(error["type"], message)
+    message = _EXPECTED.get(error["type"], message)
     shown = f"{found!r}" if isinstance(found, str | int | float | bool | None) else type(found).__name__
     return f"expected {message.removeprefix('a valid ')}, found {shown}"

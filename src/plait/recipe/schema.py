@@ -1,4 +1,4 @@
-"""The keys of a recipe, what each may be, and its default. A recipe is frozen once it is read."""
+"""The keys of a recipe, their types and defaults. A recipe is frozen once it is read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from plait.recipe.forms import (
+from plait.recipe.normalize import (
     as_class_weights,
     as_fold,
     as_interval,
@@ -33,21 +33,21 @@ from plait.recipe.forms import (
 )
 from plait.recipe.tree import KeyPath, dotted, path_as_written
 
-__all__ = ["SPLITS", "Choice", "Label", "LossChoice", "Recipe", "Source", "Stage", "Task", "WholeRun"]
+__all__ = ["SPLITS", "Choice", "Label", "LossChoice", "Recipe", "RunSettings", "Source", "Stage", "Task"]
 
 SPLITS = ("train", "dev", "test")
 
 
-class Frozen(BaseModel):
-    """No unknown key, no silent conversion, no change after reading."""
+class _Frozen(BaseModel):
+    """No unknown keys, no silent conversion, no change after reading."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
 
 
-class Choice(Frozen):
-    """One of the variants in a table, and its options: `cosine` or `{name: cosine, scale: 5}`."""
+class Choice(_Frozen):
+    """A variant from a table, and its options: `cosine` or `{name: cosine, scale: 5}`."""
 
     name: str
     options: dict[str, Any] = Field(default_factory=dict)
@@ -55,7 +55,7 @@ class Choice(Frozen):
     @model_validator(mode="before")
     @classmethod
     def spread(cls, value: object) -> object:
-        """A bare name, or a mapping whose `name` is the choice and whose other keys are its options."""
+        """Accept a bare name, or a mapping with `name` and the options."""
         if isinstance(value, str):
             return {"name": value}
         if isinstance(value, Mapping):
@@ -64,8 +64,8 @@ class Choice(Frozen):
         return value
 
     @model_serializer
-    def gather(self) -> str | dict[str, Any]:
-        """The way a recipe spells it."""
+    def collapse(self) -> str | dict[str, Any]:
+        """As a recipe writes it."""
         own = {
             name: value
             for name in type(self).model_fields
@@ -75,153 +75,153 @@ class Choice(Frozen):
 
 
 class LossChoice(Choice):
-    """A loss, its weight beside the task's other losses, and which pairs are positives to a loss of embeddings."""
+    """A loss, its weight among the task's losses, and which pairs a loss on embeddings treats as positives."""
 
     weight: Annotated[float, Field(gt=0)] = 1.0
     """Multiplies this loss."""
     positive_above: float | None = None
     """The score from which a pair is a positive."""
     positive_label: Annotated[str | None, BeforeValidator(as_word)] = None
-    """The class whose pairs are positives. Null: yes, where the label is yes or no."""
+    """The class whose pairs are positives. Null: yes, for yes/no labels."""
     on: Literal["embedding", "head"] | None = None
-    """What a loss of embeddings compares: what the encoder gives, or what the head `dot` projects it to. Null: the
-    first."""
+    """What a loss on embeddings compares: the encoder's embeddings, or their projection by the head `dot`. Null:
+    embedding."""
     cached: bool | None = None
-    """Whether a loss of embeddings sees its whole batch at the memory of a chunk: the texts are encoded twice, a chunk
-    at a time (Gao 2021). Null: no."""
+    """Whether a loss on embeddings sees the whole batch in the memory of a chunk: texts are encoded twice, one chunk at
+    a time (Gao 2021). Null: false."""
     chunk: Annotated[int, Field(gt=0)] | None = None
-    """Rows whose texts a cached loss encodes at once. Null: 64."""
+    """Rows that a cached loss encodes at a time. Null: 64."""
 
 
-Several = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
-MaybeSeveral = Annotated[tuple[str, ...], BeforeValidator(lambda value: () if value is None else as_tuple(value))]
-Losses = Annotated[tuple[LossChoice, ...], BeforeValidator(as_losses)]
-Interval = Annotated[int | Literal["epoch"], BeforeValidator(as_interval)]
-Positive = Annotated[int, Field(gt=0)]
-ClassWeights = Literal["balanced"] | dict[str, Annotated[float, Field(gt=0)]] | None
-Share = Annotated[float, Field(ge=0, lt=1)]
+_Several = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
+_MaybeSeveral = Annotated[tuple[str, ...], BeforeValidator(lambda value: () if value is None else as_tuple(value))]
+_Losses = Annotated[tuple[LossChoice, ...], BeforeValidator(as_losses)]
+_Interval = Annotated[int | Literal["epoch"], BeforeValidator(as_interval)]
+_Positive = Annotated[int, Field(gt=0)]
+_ClassWeights = Literal["balanced"] | dict[str, Annotated[float, Field(gt=0)]] | None
+_Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-class Label(Frozen):
-    """Where the labels of a task stand and what they mean; what is not given is read from the training data."""
+class Label(_Frozen):
+    """Where the labels of a task are and what they mean; whatever is not given is read from the training data."""
 
-    column: Several
-    """The column of the labels; or several columns of 0 and 1, one a class, for several labels at once."""
-    kind: Literal["classes", "several", "yes_no", "score"] | None = None
-    """What kind of label this is: one class of several, several labels at once, yes or no, or a score. Null: as the
-    values look."""
+    column: _Several
+    """The column of the labels; or several columns of 0 and 1, one per class, for a multilabel task."""
+    kind: Literal["classes", "multilabel", "yes_no", "score"] | None = None
+    """The kind of label: one class of several, any number of classes, yes or no, or a score. Null: inferred from the
+    values."""
     classes: Annotated[dict[str, str] | None, BeforeValidator(as_words)] = None
-    """The classes as the data writes them, in the order of the outputs; or a mapping of each to the name it is shown
-    by: `{0: awful, 1: fine}`. Null: those of the training data, numbers by size, then words by spelling."""
+    """The classes as the data writes them, in the order of the outputs; or a mapping from each to a display name:
+    `{0: awful, 1: fine}`. Null: those in the training data, numbers by size, then words alphabetically."""
     range: Annotated[tuple[float, float] | None, BeforeValidator(as_range)] = None
-    """The two ends of the scores: `[0, 5]`. Null: the lowest and the highest of the training data."""
+    """The lowest and highest possible score: `[0, 5]`. Null: the lowest and highest in the training data."""
     positive: Annotated[str | None, BeforeValidator(as_word)] = None
     """The value that means yes; every other means no. Null: 1, true and yes mean yes; 0, false and no mean no."""
     separator: str | None = None
-    """What stands between several labels in one cell of text: `"|"`. Null: the cell is a JSON list."""
+    """What separates several labels in one cell: `"|"`. Null: the cell is a JSON list."""
 
     @model_validator(mode="after")
     def one_kind(self) -> "Label":
-        """Classes, a range and a positive value each say what kind of label this is."""
-        kinds = {"classes": self.classes, "score": self.range, "yes_no": self.positive, "several": self.separator}
+        """Classes, a range and a positive value each imply a kind of label."""
+        kinds = {"classes": self.classes, "score": self.range, "yes_no": self.positive, "multilabel": self.separator}
         given = [kind for kind, value in kinds.items() if value is not None]
-        if len(self.column) > 1 or self.kind == "several" or self.separator is not None:
-            given = [kind for kind in given if kind not in ("classes", "several")] + ["several"]
+        if len(self.column) > 1 or self.kind == "multilabel" or self.separator is not None:
+            given = [kind for kind in given if kind not in ("classes", "multilabel")] + ["multilabel"]
         if len(given) > 1 or (self.kind and given and given != [self.kind]):
             raise ValueError("give only one of classes, range and positive, and a kind that agrees with it")
         if self.range and not self.range[0] < self.range[1]:
-            raise ValueError(f"the range must rise, found {list(self.range)}")
+            raise ValueError(f"expected the lower end of the range first, found {list(self.range)}")
         if self.separator is not None and (not self.separator.strip() or len(self.column) > 1):
-            raise ValueError("a separator parts the labels of one column, and is no blank")
+            raise ValueError("a separator applies to one column, and cannot be blank")
         return self
 
 
-class Source(Frozen):
+class Source(_Frozen):
     """Where rows come from: a file, or `{file: questions.csv, where: {split: train}}` for some of its rows."""
 
     file: str
-    """A file, or a data set of the hub: `hub:OWNER/NAME`, `hub:OWNER/NAME:CONFIG` or `hub:OWNER/NAME:CONFIG@SPLIT`."""
+    """A file, or a data set on the hub: `hub:OWNER/NAME`, `hub:OWNER/NAME:CONFIG` or `hub:OWNER/NAME:CONFIG@SPLIT`."""
     where: Annotated[dict[str, str], BeforeValidator(as_where)] = Field(default_factory=dict)
-    """Only the rows that have these values in these columns."""
+    """Only rows with these values in these columns."""
 
     @model_validator(mode="before")
     @classmethod
     def spread(cls, value: object) -> object:
-        """A source given by its file alone."""
+        """Accept a bare file name."""
         return {"file": value} if isinstance(value, str) else value
 
     @model_serializer
-    def gather(self) -> str | dict[str, Any]:
-        """The way a recipe spells it."""
+    def collapse(self) -> str | dict[str, Any]:
+        """As a recipe writes it."""
         return {"file": self.file, "where": self.where} if self.where else self.file
 
     @property
     def on_hub(self) -> bool:
-        """Whether the rows are those of a data set of the hub."""
+        """Whether it is a data set on the hub."""
         return self.file.startswith("hub:")
 
 
-Sources = Annotated[tuple[Source, ...], BeforeValidator(as_sources)]
-SourcesOrShare = Annotated[
-    Annotated[Sources, Tag("sources")] | Annotated[float, BeforeValidator(as_share), Tag("share")],
+_Sources = Annotated[tuple[Source, ...], BeforeValidator(as_sources)]
+_SourcesOrShare = Annotated[
+    Annotated[_Sources, Tag("sources")] | Annotated[float, BeforeValidator(as_share), Tag("share")],
     Discriminator(sources_or_share),
 ]
 
 
-class Task(Frozen):
+class Task(_Frozen):
     """A name, labelled data, a head, one or more losses, a metric."""
 
-    train: Sources
+    train: _Sources
     """The training data: a file (csv, tsv, jsonl, each also as .gz, or parquet), a `hub:` name, `{file, where}`, or a
     list of these."""
-    dev: SourcesOrShare = ()
-    """The data that chooses the best model; or a share such as 0.2 to be split off the training data, with no text on
-    both sides."""
-    test: SourcesOrShare = ()
-    """Data that training never looks at; or a share, as in `dev`."""
-    text: Several
+    dev: _SourcesOrShare = ()
+    """The data that selects the best model; or a share such as 0.2 to split off the training data, with no text on both
+    sides."""
+    test: _SourcesOrShare = ()
+    """Data that training never sees; or a share, as in `dev`."""
+    text: _Several
     """The column of the text; two for a pair; three for a triplet of anchor, positive and hard negative."""
     label: Annotated[Label | None, BeforeValidator(as_label)] = None
     """The column of the labels, or the keys below. Triplets have none, and tasks whose losses compare texts need
     none."""
-    make: Choice | None = None
-    """What rows are made into on reading: `triplets` makes anchor, positive and hard negative of premise, hypothesis
-    and label."""
+    derive: Choice | None = None
+    """What rows are turned into while reading: `triplets` derives anchor, positive and hard negative from premise,
+    hypothesis and label."""
     quoting: Literal["quoted", "unquoted"] | None = None
-    """Whether fields may stand in quotes. Null: they may in .csv, whatever its delimiter, and not in .tsv."""
+    """Whether fields may be quoted. Null: quoted in .csv, whatever its delimiter, and unquoted in .tsv."""
     head: Choice | None = None
-    """What turns embeddings into the prediction. Null: by the kind of label; none where no loss would train it."""
-    loss: Losses | None = None
-    """What is made small: a loss, or a list of them, each with a `weight`. Null: by the kind of label."""
+    """What turns embeddings into predictions. Null: chosen by the kind of label; none if no loss would train it."""
+    loss: _Losses | None = None
+    """What is minimized: a loss, or a list of losses, each with a `weight`. Null: chosen by the kind of label."""
     metric: str | None = None
-    """The score that counts. Null: the first in the table of metrics for the kind of label."""
+    """The score that counts. Null: the default for the kind of label."""
     weight: Annotated[float, Field(gt=0)] = 1.0
     """Multiplies this task's loss."""
-    batch_size: Positive | None = None
+    batch_size: _Positive | None = None
     """Rows in a batch. Null: the recipe's."""
     take: Annotated[float, Field(gt=0, le=1)] = 1.0
     """A new random share of the rows in each pass."""
-    rows: Positive | None = None
-    """Only this many training rows, drawn by the seed. Null: the recipe's."""
-    dev_rows: Positive | None = None
-    """Only this many rows of dev, and of test, the same with every seed. Null: the recipe's."""
-    max_length: Positive | None = None
-    """Tokens at which inputs are cut. Null: the encoder's limit."""
-    class_weights: Annotated[ClassWeights, BeforeValidator(as_class_weights)] = None
-    """`balanced`, so that every class counts alike; or a weight for each class: `{0: 1, 1: 5}`."""
-    label_smoothing: Share = 0.0
+    rows: _Positive | None = None
+    """At most this many training rows, drawn by the seed. Null: the recipe's."""
+    dev_rows: _Positive | None = None
+    """At most this many rows of dev and of test, the same for every seed. Null: the recipe's."""
+    max_length: _Positive | None = None
+    """Tokens to which inputs are truncated. Null: the encoder's limit."""
+    class_weights: Annotated[_ClassWeights, BeforeValidator(as_class_weights)] = None
+    """`balanced`, so that every class counts equally; or a weight per class: `{0: 1, 1: 5}`."""
+    label_smoothing: _Share = 0.0
     """How much of each target is spread over the other answers."""
     learn: bool = True
-    """Whether steps train this task. If not, it is only scored, with its head as it was drawn, or as the model in
-    `encoder` has it."""
+    """Whether steps train this task. If not, it is only scored, with a head that is random or comes from the model in
+    `encoder`."""
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """The columns of the labels, none for triplets."""
+        """The columns of the labels; none for triplets."""
         return self.label.column if self.label else ()
 
     def sources(self, split: str, fold: str | None = None) -> tuple[Source, ...]:
-        """Where the rows of a split come from; those of a share or a fold come from the training data."""
+        """Where the rows of a split come from; a share or a fold comes from the training data."""
         found: tuple[Source, ...] = getattr(self, self.key(split, fold))
         return found
 
@@ -235,56 +235,56 @@ class Task(Frozen):
         return found if isinstance(found, float) else None
 
 
-class WholeRun(Frozen):
-    """What is the same from the beginning of a run to its end."""
+class RunSettings(_Frozen):
+    """Keys that hold for a whole run."""
 
     encoder: str
-    """A bundled name (`minilm`), a directory in Hugging Face's layout, a model of plait's own to go on from, or a name
-    on the hub such as `bert-base-uncased`."""
+    """A bundled name (`minilm`), a directory in Hugging Face's layout, a plait model to continue from, or a name on the
+    hub such as `bert-base-uncased`."""
     pooling: str = "mean"
     """How token states become one embedding. A plait model keeps its own."""
     normalise: bool | None = None
-    """Whether `embed` gives unit vectors. Null: as the encoder says of itself."""
-    dropout: Share = 0.1
-    """Inside heads that have weights."""
+    """Whether `embed` returns unit vectors. Null: as the encoder's own files say."""
+    dropout: _Share = 0.1
+    """Dropout in heads that have weights."""
     shared_layer: Choice | None = None
     """One layer before every head."""
-    freeze: MaybeSeveral = ()
-    """Tasks of the plait model in `encoder` whose heads stay as they are."""
+    freeze: _MaybeSeveral = ()
+    """Tasks of the plait model in `encoder` whose heads are not trained."""
     bad_rows: Literal["stop", "skip"] = "stop"
-    """What to do about rows that cannot be used: stop and list them, or leave them out and write them to
-    `bad-rows.jsonl` in the run."""
+    """What to do about unusable rows: stop and list them, or skip them and write them to `bad-rows.jsonl` in the
+    run."""
     fold: Annotated[str | None, BeforeValidator(as_fold)] = None
-    """Which fold of how many is the test data: with `2/5`, the training rows of each task, once cut to `rows`, are
-    parted into five by the seed, and the second is its `test`. A share in `dev` is then split off the other four. Rows
-    that share a text stay in one fold. A task without a head is not parted. Null: each task's own `test`."""
+    """Which fold of how many is the test data. With `2/5`, the training rows of each task, once limited to `rows`, are
+    divided into five folds by the seed, and the second is its `test`. A share in `dev` is then split off the other
+    four. Rows that share a text stay in one fold. Tasks without a head have no folds. Null: each task's own `test`."""
     seed: int = 11711
-    """Every random choice follows from it."""
+    """Determines every random choice."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where to compute; auto is the first of cuda, mps and cpu that is there."""
+    """Where to compute; auto is the first of cuda, mps and cpu that is available."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of the encoder's arithmetic."""
 
 
-class Stage(Frozen):
-    """A part of a run with its own tasks and its own way to train them."""
+class Stage(_Frozen):
+    """A part of a run with its own tasks and training settings."""
 
     tasks: Annotated[dict[str, Task], Field(min_length=1)]
-    """The tasks, by name. In a stage also a list of names, of tasks at the top."""
+    """The tasks, by name. A stage may also list the names of tasks at the top level."""
     schedule: Choice = Choice(name="together")
     """Which task the next step trains."""
-    epochs: Positive | None = None
-    """How often the schedule goes through the data. Null: 3, unless steps are given."""
-    steps: Positive | None = None
-    """How many steps to train, in place of epochs."""
-    batch_size: Positive = 32
+    epochs: _Positive | None = None
+    """How many times the schedule goes through the data. Null: 3, unless steps are given."""
+    steps: _Positive | None = None
+    """How many steps to train, instead of epochs."""
+    batch_size: _Positive = 32
     """Rows of a task in one step."""
-    rows: Positive | None = None
+    rows: _Positive | None = None
     """At most this many training rows of each task, drawn by the seed. Null: all."""
-    dev_rows: Positive | None = None
-    """At most this many rows of dev, and of test, of each task, the same with every seed. Null: all."""
+    dev_rows: _Positive | None = None
+    """At most this many rows of dev and of test of each task, the same for every seed. Null: all."""
     train_encoder: bool = True
-    """Whether the encoder learns, or only the heads."""
+    """Whether the encoder is trained, or only the heads."""
     optimizer: Choice = Choice(name="adamw")
     """What updates the weights."""
     lr: Annotated[float, Field(gt=0)] = 5e-5
@@ -292,53 +292,52 @@ class Stage(Frozen):
     head_lr: Annotated[float, Field(gt=0)] | None = None
     """The learning rate of the heads and the shared layer. Null: lr."""
     lr_schedule: Choice = Choice(name="linear")
-    """How the learning rate goes over the run, or over the stage."""
+    """How the learning rate changes over the run, or over the stage."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    """Pulls weights to 0; biases and layer norms are left alone."""
+    """Pulls weights towards 0; not applied to biases and layer norms."""
     clip: Annotated[float, Field(gt=0)] | None = 1.0
-    """The largest norm of the gradient. Null: any."""
-    watch_conflict: Positive | None = None
-    """Every so many steps, the cosines between the tasks' gradients of the weights they share are written to
-    `metrics.jsonl`; below 0, two tasks pull against each other. It changes nothing of the training and needs memory for
-    one more such gradient a task. Under `together` the step's own gradients are compared; other schedules train one
-    task a step, so one more batch of every task goes through the encoder, forwards and backwards. Null: never."""
-    evaluate_every: Interval = "epoch"
-    """When dev is scored: every epoch, or every so many steps and at the end of each epoch."""
-    early_stopping: Positive | None = None
-    """Evaluations without a better score before the run, or the stage, stops. Null: it never does."""
+    """The largest allowed norm of the gradient. Null: unlimited."""
+    conflict_every: _Positive | None = None
+    """Every this many steps, write the cosines between the tasks' gradients of shared weights to `metrics.jsonl`; below
+    0, two tasks conflict. It does not change the training, and needs memory for one more such gradient per task. Under
+    `together` the step's own gradients are compared; other schedules train one task per step, so one more batch of
+    every task goes forward and backward through the encoder. Null: never."""
+    evaluate_every: _Interval = "epoch"
+    """When dev is scored: every epoch, or every this many steps and at the end of each epoch."""
+    early_stopping: _Positive | None = None
+    """Evaluations without a better score before the run, or the stage, stops. Null: never."""
     best_by: str = "mean"
-    """What chooses the best model: the mean over the tasks, or one task by name."""
-    checkpoint_every: Interval = "epoch"
-    """When a run can be gone on with: every epoch, or every so many steps."""
+    """What selects the best model: the mean over the tasks, or one task by name."""
+    checkpoint_every: _Interval = "epoch"
+    """When a checkpoint is written, from which the run can resume: every epoch, or every this many steps."""
 
     @property
     def learning(self) -> tuple[str, ...]:
-        """The tasks that steps train."""
         return tuple(name for name, task in self.tasks.items() if task.learn)
 
 
-class Recipe(Stage, WholeRun):
-    """Everything about a run. Where there are stages, the keys of a stage that stand at the top are the last one's."""
+class Recipe(Stage, RunSettings):
+    """Everything about a run. With stages, the stage keys at the top level are those of the last stage."""
 
     stages: tuple[Stage, ...] = ()
-    """Parts of the run, one after the other, each with its own keys of a stage; those at the top are their defaults."""
+    """Consecutive parts of the run, each with its own stage keys; those at the top level are their defaults."""
 
     def __eq__(self, other: object) -> bool:
-        """Recipes that say the same are equal, wherever they were written."""
+        """Recipes with the same content are equal, wherever they were read from."""
         return isinstance(other, Recipe) and self.model_dump() == other.model_dump()
 
     @model_serializer(mode="wrap")
-    def gather(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Every key once: a stage's own stand in the stages, where there are some."""
+    def collapse(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Every key once: with stages, stage keys appear in the stages only."""
         keys: dict[str, Any] = handler(self)
         left_out = Stage.model_fields.keys() if self.stages else {"stages"}
         return {key: value for key, value in keys.items() if key not in left_out}
 
     _origins: dict[KeyPath, str] = PrivateAttr(default_factory=dict)  # key → file:line
-    _written: tuple[dict[KeyPath, KeyPath], ...] = PrivateAttr(default=())  # of each stage: key → where it stands
+    _written: tuple[dict[KeyPath, KeyPath], ...] = PrivateAttr(default=())  # per stage: key → its path in the recipe
 
     def where(self, *path: str) -> str:
-        """The start of a message about a key: where it was written, and its name."""
+        """The start of a message about a key: file, line and name."""
         written = path_as_written(path, self._written[-1] if self._written else {})
         for end in range(len(written), -1, -1):
             if written[:end] in self._origins:
@@ -346,18 +345,17 @@ class Recipe(Stage, WholeRun):
         return dotted(written)
 
     def stage_recipes(self) -> "tuple[Recipe, ...]":
-        """Each stage as a recipe of its own; a run without stages is one."""
-        return tuple(self.stage_recipe(number) for number in range(len(self.stages))) or (self,)
+        """Each stage as a recipe of its own; a run without stages has one."""
+        return tuple(self._stage_recipe(number) for number in range(len(self.stages))) or (self,)
 
-    def stage_recipe(self, number: int) -> "Recipe":
-        """One stage with the keys of the whole run."""
+    def _stage_recipe(self, number: int) -> "Recipe":
         recipe = self.model_copy(update={**dict(self.stages[number]), "stages": ()})
         recipe._written = self._written[number : number + 1]
         return recipe
 
     @staticmethod
     def of_stages(recipes: "Sequence[Recipe]") -> "Recipe":
-        """The recipe whose stages these are; a run of one stage needs none."""
+        """The recipe with these stages."""
         if len(recipes) == 1:
             return recipes[0]
         keys = Stage.model_fields

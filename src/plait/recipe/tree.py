@@ -1,4 +1,4 @@
-"""A recipe file as a tree of plain values that remembers where each of them was written."""
+"""A recipe file as a tree of plain values that knows the file and line of each."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,8 @@ __all__ = [
     "load_tree",
     "path_as_written",
     "plain",
+    "read_yaml",
+    "set_key",
     "set_keys",
     "use_profile",
 ]
@@ -29,11 +31,11 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Origin:
-    """The file and line of a value; no file for what came from the command line or from Python."""
+    """The file and line of a value; no file for values from the command line or from Python."""
 
     file: Path | None
     line: int
-    shown: str  # how a message names the file
+    shown: str  # the file as messages name it
 
     def __str__(self) -> str:
         return f"{self.shown}:{self.line}" if self.line else self.shown
@@ -41,34 +43,34 @@ class Origin:
 
 @dataclass(frozen=True)
 class Tree:
-    """Plain values, and the origin of each by its path."""
+    """Plain values, and the origin of each by path."""
 
     values: dict[str, Any]
     origins: dict[KeyPath, Origin] = field(default_factory=dict)
-    written: dict[KeyPath, KeyPath] = field(default_factory=dict)  # of a stage: the paths of its values in the recipe
+    written: dict[KeyPath, KeyPath] = field(default_factory=dict)  # in a stage: path → its path in the recipe
 
     def as_written(self, path: KeyPath) -> KeyPath:
-        """The path that the recipe has for a value."""
+        """The path of a value in the recipe."""
         return path_as_written(path, self.written)
 
     def origin(self, path: KeyPath) -> Origin:
-        """Where the value at a path was written, or the nearest value above it."""
+        """Where the value at a path, or its closest ancestor, was written."""
         return self.origin_of(self.as_written(path))
 
     def origin_of(self, written: KeyPath) -> Origin:
-        """The same by the path that the recipe has."""
+        """The same for a path in the recipe."""
         for end in range(len(written), -1, -1):
             if written[:end] in self.origins:
                 return self.origins[written[:end]]
         return Origin(None, 0, "recipe")
 
     def where(self, path: KeyPath) -> str:
-        """The start of a message about a value: where it was written, and its path."""
+        """The start of a message about a value: file, line and path."""
         return f"{self.origin(path)}: {dotted(self.as_written(path))}"
 
 
 def path_as_written(path: KeyPath, written: Mapping[KeyPath, KeyPath]) -> KeyPath:
-    """A path with its longest known beginning replaced by the one in the recipe."""
+    """A path with its longest known prefix replaced by the one in the recipe."""
     for end in range(len(path), -1, -1):
         if path[:end] in written:
             return (*written[path[:end]], *path[end:])
@@ -80,27 +82,27 @@ def dotted(path: KeyPath) -> str:
     return ".".join(map(str, path)) + ": " if path else ""
 
 
-def load_tree(path: Path, profile: str | None = None, behind: tuple[Path, ...] = ()) -> Tree:
-    """The file's tree laid over the one it `extends`, and the chosen profile over both."""
+def load_tree(path: Path, profile: str | None = None, extended_by: tuple[Path, ...] = ()) -> Tree:
+    """The file's tree laid over the one that it `extends`, and the chosen profile over both."""
     own = read_yaml(path)
     tree = Tree({}, {(): Origin(path, 0, str(path))})
     if (parent := own.values.pop("extends", None)) is not None:
         where = own.origin(("extends",))
         if not isinstance(parent, str) or not (target := path.parent / parent).is_file():
             raise RecipeError(f"{where}: extends: expected the path of a recipe, found {parent!r}")
-        if target.resolve() in (*behind, path):
-            raise RecipeError(f"{where}: extends: {parent} leads back to itself")
-        tree = load_tree(target.resolve(), behind=(*behind, path))
-    tree = lay_over(tree, own)
-    return use_profile(tree, profile) if not behind else tree
+        if target.resolve() in (*extended_by, path):
+            raise RecipeError(f"{where}: extends: {parent} extends itself")
+        tree = load_tree(target.resolve(), extended_by=(*extended_by, path))
+    tree = _lay_over(tree, own)
+    return use_profile(tree, profile) if not extended_by else tree
 
 
 def use_profile(tree: Tree, profile: str | None) -> Tree:
-    """The tree with the profile's keys over its own, and without the profiles."""
+    """The tree with the profile's keys laid over its own."""
     values = dict(tree.values)
     profiles = values.pop("profiles", {})
     if not isinstance(profiles, Mapping) or not all(isinstance(keys, Mapping) for keys in profiles.values()):
-        raise RecipeError(f"{tree.origin(('profiles',))}: profiles: expected names, each with its own keys")
+        raise RecipeError(f"{tree.origin(('profiles',))}: profiles: expected names, each with keys")
     if profile is None:
         return Tree(values, tree.origins)
     if profile not in profiles:
@@ -108,52 +110,68 @@ def use_profile(tree: Tree, profile: str | None) -> Tree:
         raise RecipeError(f"{where}: no profile {profile!r}; {did_you_mean(profile, profiles)}")
     start = ("profiles", profile)
     origins = {path[2:]: origin for path, origin in tree.origins.items() if path[:2] == start and len(path) > 2}
-    return lay_over(Tree(values, tree.origins), Tree(dict(profiles[profile]), origins))
+    return _lay_over(Tree(values, tree.origins), Tree(dict(profiles[profile]), origins))
 
 
-def lay_over(below: Tree, above: Tree) -> Tree:
-    """Keys above win; tasks merge by name and then by key, profiles by name."""
-    values = dict(below.values)
+def _lay_over(below: Tree, above: Tree) -> Tree:
+    """Keys of `above` win; tasks and profiles merge by name, then by key."""
     origins = dict(below.origins)
     for key, value in above.values.items():
-        old = values.get(key)
-        if key in ("tasks", "profiles") and isinstance(old, Mapping) and isinstance(value, Mapping):
-            merged = dict(old)
-            for name, keys in value.items():
-                both = key == "tasks" and isinstance(keys, Mapping) and isinstance(old.get(name), Mapping)
-                merged[name] = {**old[name], **keys} if both else keys
-            values[key] = merged
-        else:
-            values[key] = value
+        merges = key in ("tasks", "profiles") and isinstance(below.values.get(key), Mapping)
+        if not (merges and isinstance(value, Mapping)):
             origins = {path: origin for path, origin in origins.items() if path[:1] != (key,)}
-    return Tree(values, {**origins, **above.origins})
+    return Tree(_merge(below.values, above.values), {**origins, **above.origins})
 
 
-def set_keys(tree: Tree, assignments: Sequence[str]) -> Tree:
-    """The tree with each `tasks.sentiment.head=linear` of the command line put in."""
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        origin = Origin(None, 0, f"--set {assignment}")
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        if key in ("tasks", "profiles") and isinstance(old, Mapping) and isinstance(value, Mapping):
+            merged[key] = {**old, **{name: _merge_block(old.get(name), keys) for name, keys in value.items()}}
+        else:
+            merged[key] = value
+    return merged
+
+
+def _merge_block(old: object, new: object) -> object:
+    """The keys of a task or profile over those of the one with the same name."""
+    return _merge(old, new) if isinstance(old, Mapping) and isinstance(new, Mapping) else new
+
+
+def set_keys(tree: Tree, overrides: Sequence[str]) -> Tree:
+    """The tree with changes from the command line, such as `tasks.sentiment.head=linear`."""
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        origin = Origin(None, 0, f"--set {override}")
         if not equals or not name.strip():
             raise RecipeError(f"{origin}: expected key=value, such as lr=1e-4 or tasks.sentiment.head=linear")
         try:
             value = plain(YAML(typ="rt").load(text)) if text.strip() else None
         except YAMLError as error:
-            raise RecipeError(f"{origin}: the value is not YAML: {told(error)}") from None
-        path = known_path(tree.values, name.strip().split("."), origin)
-        origins = {old: where for old, where in tree.origins.items() if old[: len(path)] != path}
-        new: dict[KeyPath, Origin] = {path[:end]: origin for end in range(1, len(path)) if path[:end] not in origins}
-        tree = Tree(put(tree.values, path, value, origin), {**origins, **new, path: origin})
+            raise RecipeError(f"{origin}: the value is not valid YAML: {_explain_yaml(error)}") from None
+        tree = set_key(tree, name.strip(), value, origin)
     return tree
 
 
-def known_path(values: Mapping[str, Any], parts: Sequence[str], origin: Origin) -> KeyPath:
-    """The path that the command line means; a stage or a task that it goes through must be there."""
+def set_key(
+    tree: Tree, name: str, value: object, origin: Origin, below: Mapping[KeyPath, Origin] | None = None
+) -> Tree:
+    """The tree with the key of this dotted name replaced; `below` are the origins inside the value, by path."""
+    path = _known_path(tree.values, name.split("."), origin)
+    origins = {old: where for old, where in tree.origins.items() if old[: len(path)] != path}
+    new: dict[KeyPath, Origin] = {path[:end]: origin for end in range(1, len(path)) if path[:end] not in origins}
+    inside = {(*path, *rest): where for rest, where in (below or {}).items()}
+    return Tree(_put(tree.values, path, value, origin), {**origins, **new, path: origin, **inside})
+
+
+def _known_path(values: Mapping[str, Any], parts: Sequence[str], origin: Origin) -> KeyPath:
+    """The path that the command line names; stages and tasks on the way must exist."""
     if parts[0] == "stages" and len(parts) > 1:
-        number = stage_number(values.get("stages"), parts[1], origin)
+        number = _stage_number(values.get("stages"), parts[1], origin)
         own = values["stages"][number].get("tasks")
         if parts[2:3] == ["tasks"] and len(parts) > 4 and not (isinstance(own, Mapping) and parts[3] in own):
-            hint = f"set tasks.{parts[3]} at the top"
+            hint = f"set tasks.{parts[3]} at the top level"
             raise RecipeError(f"{origin}: stages.{number} has no task {parts[3]!r} of its own; {hint}")
         return ("stages", number, *parts[2:])
     tasks = values.get("tasks")
@@ -162,8 +180,7 @@ def known_path(values: Mapping[str, Any], parts: Sequence[str], origin: Origin) 
     return tuple(parts)
 
 
-def stage_number(stages: object, text: str, origin: Origin) -> int:
-    """The place of a stage that the command line names."""
+def _stage_number(stages: object, text: str, origin: Origin) -> int:
     there = stages if isinstance(stages, list) else []
     if not text.isdecimal() or int(text) >= len(there) or not isinstance(there[int(text)], Mapping):
         counted = f"there are {len(there)}, counted from 0" if there else "the recipe has none"
@@ -171,15 +188,15 @@ def stage_number(stages: object, text: str, origin: Origin) -> int:
     return int(text)
 
 
-def put(values: Any, path: KeyPath, value: object, origin: Origin) -> Any:
-    """A copy of nested values with one of them replaced; `head: linear` opens where a path goes below it."""
+def _put(values: Any, path: KeyPath, value: object, origin: Origin) -> Any:
+    """A copy of nested values with one replaced; `head: linear` becomes a mapping if the path goes below it."""
     key, rest = path[0], path[1:]
     if isinstance(values, list):
         if not str(key).isdecimal() or int(key) >= len(values):
             raise RecipeError(f"{origin}: no item {key!r}; there are {len(values)}, counted from 0")
         place = int(key)
         item = {"name": values[place]} if isinstance(values[place], str) else values[place]
-        inner = put(item, rest, value, origin) if rest else value
+        inner = _put(item, rest, value, origin) if rest else value
         return [*values[:place], inner, *values[place + 1 :]]
     if not rest:
         return {**values, key: value}
@@ -187,65 +204,64 @@ def put(values: Any, path: KeyPath, value: object, origin: Origin) -> Any:
     if isinstance(inner, str):
         inner = {"name": inner} if key != "label" else {"column": inner}
     if not isinstance(inner, Mapping | list) and not isinstance(rest[0], int):
-        raise RecipeError(f"{origin}: {key!r} holds {inner!r} and has no keys below it")
-    return {**values, key: put(inner, rest, value, origin)}
+        raise RecipeError(f"{origin}: {key!r} is {inner!r} and has no keys")
+    return {**values, key: _put(inner, rest, value, origin)}
 
 
 def read_yaml(path: Path) -> Tree:
-    """One file as plain values with the line of each."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise RecipeError(f"{path}: is not UTF-8 text (byte {error.start})") from None
+        raise RecipeError(f"{path}: not UTF-8 text (byte {error.start})") from None
     try:
         document = YAML(typ="rt").load(text)
     except YAMLError as error:
         mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
-        raise RecipeError(f"{path}{f':{mark.line + 1}' if mark else ''}: {told(error)}") from None
+        raise RecipeError(f"{path}{f':{mark.line + 1}' if mark else ''}: {_explain_yaml(error)}") from None
     if not isinstance(document, CommentedMap):
-        found = "a list" if isinstance(document, CommentedSeq) else shortened(document)
-        raise RecipeError(f"{path}:1: expected keys and their values, found {found}")
+        found = "a list" if isinstance(document, CommentedSeq) else _shorten(document)
+        raise RecipeError(f"{path}:1: expected keys and values, found {found}")
     origins: dict[KeyPath, Origin] = {(): Origin(path, 0, str(path))}
-    note_lines(document, (), path, origins)
+    _note_lines(document, (), path, origins)
     return Tree(plain(document), origins)
 
 
-def shortened(value: object) -> str:
-    """The beginning of a value; it may be a whole file of data."""
+def _shorten(value: object) -> str:
+    """The beginning of a value, which may be a whole file of data."""
     return "nothing" if value is None else repr(textwrap.shorten(str(value), 60, placeholder=" ..."))
 
 
-def told(error: YAMLError) -> str:
-    """What is wrong with a piece of YAML, in one line."""
+def _explain_yaml(error: YAMLError) -> str:
+    """What is wrong with some YAML, in one line."""
     if not isinstance(error, MarkedYAMLError):
         return str(error).splitlines()[0]
-    return str(error.problem or error.context or "is not YAML").splitlines()[0]
+    return str(error.problem or error.context or "not valid YAML").splitlines()[0]
 
 
-def note_lines(node: object, path: KeyPath, file: Path, origins: dict[KeyPath, Origin]) -> None:
-    """Write down the line of every key and list item below a node."""
+def _note_lines(node: object, path: KeyPath, file: Path, origins: dict[KeyPath, Origin]) -> None:
+    """Record the line of every key and list item below a node."""
     if isinstance(node, CommentedMap):
         for key, value in node.items():
-            if key in node.lc.data:  # what `<<:` merges in stands elsewhere
-                origins[(*path, as_key(key))] = Origin(file, node.lc.key(key)[0] + 1, str(file))
-            note_lines(value, (*path, as_key(key)), file, origins)
+            if key in node.lc.data:  # keys merged in by `<<:` are written elsewhere
+                origins[(*path, _as_key(key))] = Origin(file, node.lc.key(key)[0] + 1, str(file))
+            _note_lines(value, (*path, _as_key(key)), file, origins)
     elif isinstance(node, CommentedSeq):
         for index, value in enumerate(node):
             origins[(*path, index)] = Origin(file, node.lc.item(index)[0] + 1, str(file))
-            note_lines(value, (*path, index), file, origins)
+            _note_lines(value, (*path, index), file, origins)
 
 
-def as_key(key: object) -> str:
-    """A key as people write it: true, not True."""
+def _as_key(key: object) -> str:
+    """A key as YAML writes it: true, not True."""
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 def plain(node: object) -> Any:
-    """ruamel's own number, text and container types as Python's."""
+    """ruamel's number, text and container types as Python's own."""
     if isinstance(node, Mapping):
-        return {as_key(key): plain(value) for key, value in node.items()}
+        return {_as_key(key): plain(value) for key, value in node.items()}
     if isinstance(node, list | tuple):
         return [plain(value) for value in node]
     for kind in (bool, int, float, str):

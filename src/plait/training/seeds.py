@@ -1,4 +1,4 @@
-"""Random numbers that follow from a text, such as seed/stage/step/task."""
+"""Random numbers that follow from a text such as seed/stage/step/task."""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,13 +10,12 @@ __all__ = ["seed_number", "seeded"]
 
 
 def seed_number(seed: str) -> int:
-    """The number that a generator starts from."""
     return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big") >> 1
 
 
 @contextmanager
 def seeded(seed: str, device: torch.device) -> Iterator[None]:
-    """Torch's random numbers from this seed inside, and as if untouched outside."""
+    """Inside, torch's random numbers follow from this seed; outside, they are untouched."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed_number(seed))

@@ -1,74 +1,82 @@
-"""One stage of a run: its steps, its evaluations and its checkpoints."""
+"""One stage of a run: its steps, evaluations and checkpoints."""
 
 import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
-from plait.evaluation.evaluate import Scores, mean_score, score_task
-from plait.model.about import About, portable
-from plait.model.save import save_model
-from plait.model.watch import Watcher
-from plait.training.checkpoint import Position, save_checkpoint
-from plait.training.grow import score_kept
-from plait.training.keep import Standing, keep_best
-from plait.training.run import Run
-from plait.training.settle import SettledRun
+from plait.data.batch import tokenize_views
+from plait.data.examples import Examples
+from plait.data.predictions import Predictions
+from plait.data.tokenize import TokenTable
+from plait.evaluation.evaluate import TaskScores, mean_score, score_predictions
+from plait.model.directory.record import Provenance, portable
+from plait.model.directory.save import save_model
+from plait.model.encode_texts import predict_tables
+from plait.progress import Progress
+from plait.resolve.run import ResolvedRun
+from plait.runs.best_models import RankedModel, update_best_models
+from plait.runs.checkpoint import Position, save_checkpoint
+from plait.runs.directory import RunDirectory
+from plait.runs.records import ConflictLine, MetricsLine, ScoresLine, TrainLine
 from plait.training.trainer import Trainer
+from plait.world import World
 
-__all__ = ["Loop", "Stopped", "Work"]
+__all__ = ["RunContext", "StageRun", "Stopped"]
 
-TRAIN_SAMPLE = 500  # training rows a task that an evaluation looks at, at most as many as dev has
+_TRAIN_SAMPLE = 500  # training rows per task that an evaluation scores, and no more than dev has
 
 
 class Stopped(Exception):
-    """The run was asked to stop, and did so after a checkpoint."""
+    """The run was asked to stop and did so after a checkpoint."""
 
 
 @dataclass(frozen=True)
-class Work:
-    """What all stages of a run have in common."""
+class RunContext:
+    """What all stages of a run share."""
 
-    run: Run
-    settled: SettledRun
+    run: RunDirectory
+    resolved: ResolvedRun
     metrics: TextIO
     baselines: dict[str, Any]
-    watcher: Watcher
+    progress: Progress
     stop: Callable[[], bool]
+    world: World = field(default_factory=World)
 
     @property
-    def staged(self) -> bool:
-        """Whether there is more than one stage to tell apart."""
-        return len(self.settled.stages) > 1
+    def has_stages(self) -> bool:
+        return len(self.resolved.stages) > 1
 
-    def name_stage(self, number: int) -> str:
-        """A stage as people count; nothing where there is only one."""
-        return f"stage {number + 1} of {len(self.settled.stages)}" if self.staged else ""
+    def stage_name(self, number: int) -> str:
+        """A stage for people, counted from 1; empty if there is only one."""
+        return f"stage {number + 1} of {len(self.resolved.stages)}" if self.has_stages else ""
 
 
-class Loop:
+class StageRun:
     """The steps of a stage, its evaluations and checkpoints."""
 
-    def __init__(self, work: Work, trainer: Trainer, position: Position) -> None:
-        self.work = work
-        self.run = work.run
-        self.watcher = work.watcher
+    def __init__(self, context: RunContext, trainer: Trainer, position: Position) -> None:
+        self.context = context
+        self.run = context.run
+        self.progress = context.progress
         self.trainer = trainer
         self.position = position
-        last = position.stage + 1 == len(work.settled.stages)
-        self.keep: int = work.run.begun().get("keep", 0) if last else 0
-        self.started = time.monotonic() - position.seconds
+        last = position.stage + 1 == len(context.resolved.stages)
+        self.keep = context.run.record.keep if last else 0
+        self._started = time.monotonic() - position.seconds
+        self._tables: dict[tuple[str, str], dict[str, TokenTable]] = {}  # task and split → tokens to score
 
-    def go(self) -> None:
-        """Train until the plan, the steps or the patience is at its end."""
+    def run_steps(self) -> None:
+        """Train until the plan, the steps or the patience ends."""
         position, trainer = self.position, self.trainer
-        stage = self.work.name_stage(position.stage)
-        self.watcher.begin(f"training, {stage}" if stage else "training", trainer.steps, position.step_in_stage)
+        stage = self.context.stage_name(position.stage)
+        self.progress.begin(f"training, {stage}" if stage else "training", trainer.steps, position.step_in_stage)
         while position.step_in_stage < trainer.steps and not position.stopped_early:
             epoch = trainer.plan.epochs[position.epoch]
             for planned in islice(trainer.plan.epoch_plan(position.epoch), position.step_in_epoch, None):
@@ -76,19 +84,67 @@ class Loop:
                 position.step += 1
                 position.step_in_epoch += 1
                 ends = position.step_in_epoch == len(epoch) or position.step_in_stage == trainer.steps
-                self.record("train", epoch=position.epoch, loss=losses)
+                self._write(TrainLine(position.step, self._stage, position.epoch, losses))
                 if trainer.cosines:
-                    self.record("conflict", cosines=trainer.cosines)
+                    self._write(ConflictLine(position.step, self._stage, dict(trainer.cosines)))
                 examples = sum(len(rows) for _, rows in planned)
-                self.watcher.advance(examples=examples, loss=losses, epoch=position.epoch)
-                self.after_step(ends)
+                self.progress.advance(examples=examples, loss=losses, epoch=position.epoch)
+                self._after_step(ends)
                 if ends or position.stopped_early:
                     break
-        position.seconds = time.monotonic() - self.started
-        self.watcher.end()
+        position.seconds = time.monotonic() - self._started
+        self.progress.end()
 
-    def after_step(self, epoch_ends: bool) -> None:
-        """Evaluate and save where it is due."""
+    def save(self) -> None:
+        """Write a checkpoint, after every line of metrics before it."""
+        if not self.context.world.is_main:
+            return
+        self.context.metrics.flush()
+        os.fsync(self.context.metrics.fileno())
+        save_checkpoint(self.run.checkpoints, self.trainer.checkpoint_modules, self.trainer.optimizer, self.position)
+
+    def evaluate(self, name: str) -> None:
+        """Score train and dev, and save the model, under this name too, if it is among the best."""
+        position, recipe = self.position, self.trainer.recipe
+        self.trainer.model.eval()
+        scores = self._score("dev")
+        kept = self._score_kept()
+        mean = mean_score(scores) if scores else None
+        line = ScoresLine(
+            position.step,
+            self._stage,
+            position.epoch,
+            dev={name: task.values for name, task in scores.items()},
+            kept={name: task.values for name, task in kept.items()},
+            recall={name: task.recall for name, task in scores.items() if task.recall},
+            train={name: task.values for name, task in self._score("train").items()},
+            mean=mean,
+        )
+        self._write(line)
+        judged = scores[recipe.best_by].value if recipe.best_by in scores else mean
+        better = judged is None or position.best_score is None or judged > position.best_score
+        provenance = self._provenance({**scores, **kept})
+        if better:
+            position.best_step, position.best_score, position.patience = position.step, judged, 0
+            self._save_model(self.run.best, provenance)
+        if self.keep:
+            position.kept = update_best_models(
+                self.run.kept,
+                position.kept,
+                RankedModel(name, position.step, judged),
+                self.keep,
+                lambda folder: self._save_model(folder, provenance),
+            )
+        if not better:
+            position.patience += 1
+            position.stopped_early = recipe.early_stopping is not None and position.patience >= recipe.early_stopping
+        metrics = {name: spec.metric for name, spec in self.trainer.resolved.specs.items()}
+        self.progress.scores({**line.to_json(), "best": better, "metrics": metrics})
+        if position.stopped_early:
+            self.progress.note(f"no better score in {position.patience} evaluations: stopping early")
+
+    def _after_step(self, epoch_ends: bool) -> None:
+        """Evaluate and save when it is due."""
         position, recipe = self.position, self.trainer.recipe
         if epoch_ends or (recipe.evaluate_every != "epoch" and position.step_in_stage % recipe.evaluate_every == 0):
             self.evaluate(f"epoch{position.epoch + 1}" if epoch_ends else f"step{position.step}")
@@ -97,83 +153,66 @@ class Loop:
             position.step_in_epoch = 0
         every = recipe.checkpoint_every
         due = epoch_ends if every == "epoch" else position.step_in_stage % every == 0
-        stopping = self.work.stop()
+        stopping = self.context.stop()
         if due or stopping:
-            position.seconds = time.monotonic() - self.started
+            position.seconds = time.monotonic() - self._started
             self.save()
         if stopping:
-            raise Stopped(f"stopped after step {position.step:,}; plait train --resume {self.run.folder} goes on")
+            raise Stopped(f"stopped after step {position.step:,}; resume with plait train --resume {self.run.folder}")
 
-    def save(self) -> None:
-        """Write a checkpoint, and every line of metrics before it."""
-        self.work.metrics.flush()
-        os.fsync(self.work.metrics.fileno())
-        save_checkpoint(self.run.checkpoints, self.trainer.learning, self.trainer.optimizer, self.position)
-
-    def evaluate(self, name: str) -> None:
-        """Score train and dev, keep the model if it is the best so far, or one of the best, under this name."""
-        position, recipe = self.position, self.trainer.recipe
-        scores = self.score("dev")
-        kept = score_kept(self.trainer.model, self.trainer.settled.kept)
-        mean = mean_score(scores) if scores else None
-        record = self.record(
-            "scores",
-            epoch=position.epoch,
-            dev={name: task.values for name, task in scores.items()},
-            kept={name: task.values for name, task in kept.items()},
-            per_class={name: task.per_class for name, task in scores.items() if task.per_class},
-            train={name: task.values for name, task in self.score("train").items()},
-            mean=mean,
-        )
-        judged = scores[recipe.best_by].value if recipe.best_by in scores else mean
-        better = judged is None or position.best_score is None or judged > position.best_score
-        if better:
-            position.best_step, position.best_score, position.patience = position.step, judged, 0
-            save_model(self.trainer.model, self.run.best, self.about({**scores, **kept}))
-        if self.keep:
-            position.kept = keep_best(
-                self.run.kept,
-                position.kept,
-                Standing(name, position.step, judged),
-                self.keep,
-                lambda folder: save_model(self.trainer.model, folder, self.about({**scores, **kept})),
-            )
-        if not better:
-            position.patience += 1
-            position.stopped_early = recipe.early_stopping is not None and position.patience >= recipe.early_stopping
-        self.watcher.scores(
-            {**record, "best": better, "metrics": {n: s.metric for n, s in self.trainer.settled.specs.items()}}
-        )
-        if position.stopped_early:
-            self.watcher.note(f"no better score in {position.patience} evaluations: stopping early")
-
-    def score(self, split: str) -> dict[str, Scores]:
+    def _score(self, split: str) -> dict[str, TaskScores]:
         """The scores of the tasks that have dev data, on dev or on a sample of train."""
         scores = {}
-        for name, task in self.trainer.settled.tasks.items():
+        for name, task in self.trainer.resolved.tasks.items():
             if "dev" not in task.splits:
                 continue
             examples = task.splits[split]
             if split == "train":
-                count = min(TRAIN_SAMPLE, len(examples), len(task.splits["dev"]))
+                count = min(_TRAIN_SAMPLE, len(examples), len(task.splits["dev"]))
                 examples = examples.chosen(np.linspace(0, len(examples) - 1, count).astype(int).tolist())
-            scores[name] = score_task(self.trainer.model, name, examples)
+            scores[name] = self._score_tokenized(name, split, examples)
         return scores
 
-    def about(self, scores: Mapping[str, Scores]) -> About:
-        """What the model directory tells of its making."""
-        return About(
-            recipe=portable(self.work.settled.recipe.model_dump(mode="json")),
-            data=self.work.settled.fingerprints,
+    def _score_kept(self) -> dict[str, TaskScores]:
+        """The dev scores of tasks that the stage keeps and does not train."""
+        kept = self.trainer.resolved.kept
+        return {name: self._score_tokenized(name, "kept", task.dev) for name, task in kept.items() if task.dev}
+
+    def _score_tokenized(self, name: str, split: str, examples: Examples) -> TaskScores:
+        """The scores on some examples, which are tokenized at the first evaluation only.
+
+        Each process predicts its share of the examples.
+        """
+        model, world = self.trainer.model, self.context.world
+        spec = model.tasks[name]
+        if (name, split) not in self._tables:
+            own = examples if world.size == 1 else examples.chosen(world.share(len(examples)))
+            self._tables[name, split] = tokenize_views(model.tokenizer, own.texts, spec.views, spec.max_length)
+        predicted = predict_tables(model, name, [self._tables[name, split]])
+        predictions = Predictions.joined(world.gather(predicted.predictions))
+        return score_predictions(spec, examples.labels, predictions)
+
+    def _save_model(self, folder: Path, provenance: Provenance) -> None:
+        if self.context.world.is_main:
+            save_model(self.trainer.model, folder, provenance)
+
+    def _provenance(self, scores: Mapping[str, TaskScores]) -> Provenance:
+        resolved = self.context.resolved
+        return Provenance(
+            recipe=portable(resolved.recipe.model_dump(mode="json")),
+            data=resolved.fingerprints,
             scores={name: task.values for name, task in scores.items()},
-            baselines=self.work.baselines,
+            baselines=self.context.baselines,
             step=self.position.step,
-            kept=self.work.settled.kept_origins(folders=False),
+            kept=resolved.kept_origins(folders=False),
         )
 
-    def record(self, kind: str, **facts: Any) -> dict[str, Any]:
-        """A line of metrics.jsonl."""
-        stage = {"stage": self.position.stage} if self.work.staged else {}
-        line = {"kind": kind, "step": self.position.step, **stage, **facts}
-        self.work.metrics.write(json.dumps(line) + "\n")
-        return line
+    @property
+    def _stage(self) -> int | None:
+        """The number of the stage in metrics.jsonl."""
+        return self.position.stage if self.context.has_stages else None
+
+    def _write(self, line: MetricsLine) -> None:
+        """Append a line to metrics.jsonl."""
+        if self.context.world.is_main:
+            self.context.metrics.write(json.dumps(line.to_json()) + "\n")

@@ -1,92 +1,96 @@
 """One training step: for each task forward and backward, then one update."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from plait.data.batch import Batch
 from plait.errors import NotFiniteError
-from plait.gradients.combine import ByGram, find_combiner, weigh_gradients
-from plait.gradients.rows import Rows
+from plait.gradients.combine import ByGram, find_combiner, scale_gradients
+from plait.gradients.rows import GradientRows
 from plait.model.model import Model
-from plait.training.backward import Encode, backward
+from plait.training.backward import StoredEmbeddings, backward
 from plait.training.objective import Objective
+from plait.world import World
 
-__all__ = ["measure_rows", "shared_parameters", "train_step"]
+__all__ = ["StepParts", "measure_conflict", "shared_parameters", "train_step"]
 
 
-def train_step(
-    model: Model,
-    encode: Encode,
-    objectives: Mapping[str, Objective],
-    optimizer: torch.optim.Optimizer,
-    batches: Sequence[Batch],
-    *,
-    combine: str | None,
-    clip: float | None,
-    seed: str,
-    step: int,
-    rows: Rows | None = None,
-) -> dict[str, float]:
-    """The loss of each task; dropout comes from the seed, and no weight changes if a number is not finite.
+@dataclass(frozen=True)
+class StepParts:
+    """What every step of a stage works with."""
 
-    With `rows` the gradients of the shared weights are set aside task by task, and measured before they are combined.
+    model: Model
+    objectives: Mapping[str, Objective]  # by task
+    optimizer: torch.optim.Optimizer
+    seed: str
+    combine: str | None = None  # how the gradients of several tasks become one; None: one task per step
+    clip: float | None = None  # the largest allowed norm of the gradient
+    rows: GradientRows | None = None  # for methods that compare the tasks' gradients
+    stored: StoredEmbeddings = field(default_factory=dict)
+    world: World = field(default_factory=World)
+
+
+def train_step(parts: StepParts, batches: Sequence[Batch], step: int, *, separate: bool = False) -> dict[str, float]:
+    """The loss of each task; no weight changes if a number is not finite.
+
+    With `separate` the gradients of the shared weights are kept in `parts.rows`, one row per task, and measured before
+    they are combined.
     """
-    optimizer.zero_grad(set_to_none=True)
+    parts.optimizer.zero_grad(set_to_none=True)
+    rows = parts.rows if separate else None
     if rows is not None:
         rows.clear()
     losses: dict[str, float] = {}
     for batch in batches:
-        loss = backward(model, encode, objectives[batch.task], batch, f"{seed}/{step}/{batch.task}")
-        losses[batch.task] = check_finite(loss, "loss", [batch], step)
+        seed = parts.world.seed(f"{parts.seed}/{step}/{batch.task}")
+        loss = backward(parts.model, parts.stored, parts.objectives[batch.task], batch, seed)
+        losses[batch.task] = _check_finite(loss, "loss", [batch], step, parts.world)
         if rows is not None:
             rows.set_aside()
-    if combine is not None:  # other schedules train one task a step
-        combine_gradients(model, batches, rows, combine, seed, step)
-    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    norm = torch.nn.utils.clip_grad_norm_(trained, float("inf") if clip is None else clip, foreach=True)
-    check_finite(norm, "gradient", batches, step)
-    optimizer.step()
+            parts.world.reduce([rows.newest_P])
+    trained = [parameter for group in parts.optimizer.param_groups for parameter in group["params"]]
+    parts.world.reduce(parameter.grad for parameter in trained if parameter.grad is not None)
+    if parts.combine is not None:
+        _combine_gradients(parts, batches, rows, parts.combine, step)
+    norm = torch.nn.utils.clip_grad_norm_(trained, float("inf") if parts.clip is None else parts.clip, foreach=True)
+    _check_finite(norm, "gradient", batches, step, parts.world)
+    parts.optimizer.step()
     return losses
 
 
-def combine_gradients(
-    model: Model, batches: Sequence[Batch], rows: Rows | None, combine: str, seed: str, step: int
+def _combine_gradients(
+    parts: StepParts, batches: Sequence[Batch], rows: GradientRows | None, combine: str, step: int
 ) -> None:
-    """Make one gradient of the shared weights from those of the tasks."""
+    """Turn the tasks' gradients of the shared weights into one."""
     combiner = find_combiner(combine)
     if rows is None:
-        assert not isinstance(combiner, ByGram), f"{combine} weighs gradients that were set aside"
-        weigh_gradients(shared_parameters(model), combiner.weigh(len(batches)))
+        assert not isinstance(combiner, ByGram), f"{combine} needs the gradient of each task"
+        scale_gradients(shared_parameters(parts.model), combiner.weigh(len(batches)))
         return
     gram_KK = rows.measure()
     if isinstance(combiner, ByGram):
         for batch, square in zip(batches, gram_KK.diagonal(), strict=True):
-            check_finite(square.sqrt(), "gradient", [batch], step)
-        rows.mix(combiner.weigh(gram_KK, f"{seed}/{step}/combine"))
+            _check_finite(square.sqrt(), "gradient", [batch], step, parts.world)
+        rows.mix(combiner.weigh(gram_KK, f"{parts.seed}/{step}/combine"))
     else:
         rows.add_up(combiner.weigh(len(batches)))
 
 
-def measure_rows(
-    model: Model,
-    encode: Encode,
-    objectives: Mapping[str, Objective],
-    batches: Sequence[Batch],
-    rows: Rows,
-    *,
-    seed: str,
-    step: int,
-) -> None:
-    """Measure the gradients of one batch of each task and leave the model as it was; dropout has seeds of its own."""
-    model.zero_grad(set_to_none=True)
-    rows.clear()
+def measure_conflict(parts: StepParts, batches: Sequence[Batch], step: int) -> None:
+    """Measure the gradients of one batch of each task without changing the model; dropout has its own seeds."""
+    assert parts.rows is not None, "only a run that measures conflicts has rows"
+    parts.model.zero_grad(set_to_none=True)
+    parts.rows.clear()
     for batch in batches:
-        backward(model, encode, objectives[batch.task], batch, f"{seed}/{step}/{batch.task}/watch")
-        rows.set_aside()
-    rows.measure()
-    model.zero_grad(set_to_none=True)
+        seed = parts.world.seed(f"{parts.seed}/{step}/{batch.task}/watch")
+        backward(parts.model, parts.stored, parts.objectives[batch.task], batch, seed)
+        parts.rows.set_aside()
+    parts.rows.measure()
+    parts.model.zero_grad(set_to_none=True)
 
 
 def shared_parameters(model: Model) -> Iterator[torch.nn.Parameter]:
@@ -96,14 +100,14 @@ def shared_parameters(model: Model) -> Iterator[torch.nn.Parameter]:
         yield from model.shared_layer.parameters()
 
 
-def check_finite(value: Tensor, what: str, batches: Sequence[Batch], step: int) -> float:
-    """The number, if it is one."""
+def _check_finite(value: Tensor, what: str, batches: Sequence[Batch], step: int, world: World) -> float:
     number = value.item()
-    if not torch.isfinite(value):
+    if not world.all(math.isfinite(number)):
         rows = "; ".join(f"{batch.task}: rows {', '.join(map(str, batch.rows))}" for batch in batches)
+        found = "not finite in another process" if math.isfinite(number) else number
         raise NotFiniteError(
-            f"step {step + 1}: the {what} is {number}, the weights were left as they were ({rows}); "
-            "try a smaller lr, a clip, or look at these rows",
+            f"step {step + 1}: the {what} is {found}, the weights were left unchanged ({rows}); "
+            "try a lower lr, a clip, or check these rows",
             rows=[(batch.task, row) for batch in batches for row in batch.rows],
         )
     return number

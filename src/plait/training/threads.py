@@ -1,4 +1,4 @@
-"""How many threads a run uses: the number that is fastest on this machine, found by trying."""
+"""How many threads a run uses: the number that is fastest on this machine, found by measuring."""
 
 import os
 import time
@@ -10,20 +10,20 @@ import torch
 from plait.encoder.bert import Layer
 from plait.encoder.config import EncoderConfig
 from plait.encoder.packing import Group, Packed
+from plait.measurement_cache import cached_measurement
 from plait.model.model import Model
-from plait.model.remember import remembered
-from plait.model.watch import Watcher
+from plait.progress import Progress
 
-__all__ = ["choose_threads", "measure_threads", "threads_restored"]
+__all__ = ["choose_threads", "measure_threads", "restore_threads"]
 
-GROUP = Group(count=16, length=32)  # the tokens of a small batch
-ROUNDS = 5
-MARGIN = 1.05  # more threads must be this much faster: they take cores from others
+_GROUP = Group(count=16, length=32)  # the tokens of a small batch
+_ROUNDS = 5
+_MARGIN = 1.05  # how much faster more threads must be: they take cores from other programs
 
 
 @contextmanager
-def threads_restored() -> Iterator[None]:
-    """Whatever number of threads is set meanwhile, the one from before comes back."""
+def restore_threads() -> Iterator[None]:
+    """Restore torch's number of threads afterwards."""
     before = torch.get_num_threads()
     try:
         yield
@@ -31,41 +31,45 @@ def threads_restored() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def choose_threads(model: Model, watcher: Watcher) -> None:
-    """Let torch use the best number of threads, as it was found once; OMP_NUM_THREADS decides where it is set."""
+def choose_threads(model: Model, progress: Progress) -> None:
+    """Let torch use the fastest number of threads, measured once; OMP_NUM_THREADS takes precedence."""
     if model.device.type != "cpu" or "OMP_NUM_THREADS" in os.environ or torch.get_num_threads() == 1:
         return
     config = model.encoder.config
-    counts = thread_counts(torch.get_num_threads())
+    counts = _thread_counts(torch.get_num_threads())
     about = f"{config.width} wide, {config.hidden} hidden, {counts[-1]} threads at most"
     seconds = dict(
-        zip(counts, remembered("training step", about, lambda: measure_threads(config, counts)), strict=True)
+        zip(counts, cached_measurement("training step", about, lambda: measure_threads(config, counts)), strict=True)
     )
-    best = next(count for count in counts if seconds[count] <= min(seconds.values()) * MARGIN)
+    best = next(count for count in counts if seconds[count] <= min(seconds.values()) * _MARGIN)
     torch.set_num_threads(best)
     others = ", ".join(
-        f"{count} take {seconds[count] / seconds[best]:.1f} times as long" for count in counts if count != best
+        f"{_threads(count)} {seconds[count] / seconds[best]:.1f} times as long" for count in counts if count != best
     )
-    watcher.note(f"threads: {best}, the fastest when it was measured ({others}); --threads N sets another number")
+    progress.note(f"threads: {best}, the fastest when measured ({others}); --threads N sets another number")
 
 
-def thread_counts(most: int) -> list[int]:
-    """1, 2, 4 and so on, and the most."""
+def _thread_counts(most: int) -> list[int]:
+    """1, 2, 4 and so on, and the maximum."""
     return sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
 
 
 def measure_threads(config: EncoderConfig, counts: Sequence[int]) -> list[float]:
-    """The seconds of a layer's pass forwards and backwards with each number of threads, tried in turns."""
+    """The seconds of one layer's forward and backward pass with each number of threads, measured in turn."""
     best = [float("inf")] * len(counts)
-    with torch.random.fork_rng(), threads_restored():
+    with torch.random.fork_rng(), restore_threads():
         layer = Layer(config)
         nothing_N = torch.zeros(0, dtype=torch.int64)
-        packed = Packed(nothing_N, nothing_N, nothing_N, (GROUP,), torch.arange(GROUP.count))
-        states_ND = torch.randn(GROUP.count * GROUP.length, config.width)
-        for _ in range(ROUNDS):
+        packed = Packed(nothing_N, nothing_N, nothing_N, (_GROUP,), torch.arange(_GROUP.count))
+        states_ND = torch.randn(_GROUP.count * _GROUP.length, config.width)
+        for _ in range(_ROUNDS):
             for place, count in enumerate(counts):
                 torch.set_num_threads(count)
                 began = time.perf_counter()
                 layer(states_ND, packed).sum().backward()
                 best[place] = min(best[place], time.perf_counter() - began)
     return best
+
+
+def _threads(count: int) -> str:
+    return "1 takes" if count == 1 else f"{count} take"

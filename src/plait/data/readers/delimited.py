@@ -1,0 +1,152 @@
+"""csv and tsv: every line is accounted for, and every record knows the line it begins on."""
+
+import csv
+import re
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from plait.data.readers.lines import Line, Lines
+from plait.data.readers.records import Record, Table
+from plait.errors import DataError
+
+__all__ = ["read_delimited"]
+
+_MAX_RECORD_LINES = 1000  # in a longer record a closing quote is missing
+_SURE_ROWS = 3  # well-formed rows in sequence that are not the lines of a text
+_OPEN_QUOTE = "is a closing quote missing?"
+
+
+class _TooManyLines(Exception):
+    """A record does not end."""
+
+
+def read_delimited(file: BinaryIO, name: str, *, delimiter: str | None, quoted: bool) -> Table:
+    """The table of an open file. If no delimiter is given, it is guessed from the header."""
+    csv.field_size_limit(sys.maxsize)
+    lines = Lines(file)
+    first = next(lines, None)
+    if first is None:
+        raise DataError(f"{name}:1: the file is empty; add a header line with the column names")
+    lines.put_back([first])
+    reader = _RecordReader(lines, delimiter or _guess_delimiter(first.text), quoted)
+    taken, columns, problem = next(reader.fields(), ([], [], None))
+    if not columns and not problem:
+        raise DataError(f"{name}:1: the header line is empty; write the column names there")
+    if columns.count("") > 1:  # common in spreadsheet exports; each column keeps its own values
+        columns = [column or f"column {place}" for place, column in enumerate(columns, start=1)]
+    duplicates = [column for column in dict.fromkeys(columns) if columns.count(column) > 1]
+    problems = [line.problem for line in taken if line.problem] + [problem] * bool(problem)
+    problems += [f"duplicate column {column!r}; rename one of them" for column in duplicates]
+    if problems:
+        raise DataError(f"{name}:1: {problems[0]}")
+    return Table(tuple(columns), reader.records(columns))
+
+
+def _guess_delimiter(header: str) -> str:
+    """The delimiter of a .csv file: a tab if its header has one, else comma or semicolon, whichever is more common."""
+    if "\t" in header:
+        return "\t"
+    return ";" if header.count(";") > header.count(",") else ","
+
+
+class _RecordReader:
+    """Wraps the csv parser of the standard library, which alone would lose the lines after an unclosed quote."""
+
+    def __init__(self, lines: Lines, delimiter: str, quoted: bool) -> None:
+        self._lines = lines
+        self._delimiter = delimiter
+        self._quoting: int = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+        self._taken: list[Line] = []  # lines of the current record
+
+    def _feed(self) -> Iterator[str]:
+        """The lines one by one; each is noted as part of the current record."""
+        for line in self._lines:
+            if len(self._taken) == _MAX_RECORD_LINES:
+                self._lines.put_back([line])
+                raise _TooManyLines
+            self._taken.append(line)
+            yield line.text
+
+    def fields(self) -> Iterator[tuple[list[Line], list[str], str | None]]:
+        """The lines of each record, its fields, and why it could not be parsed."""
+        while True:
+            self._taken = []
+            parser = csv.reader(self._feed(), delimiter=self._delimiter, quoting=self._quoting, strict=True)  # type: ignore[arg-type]
+            try:
+                for fields in parser:
+                    yield self._taken, fields, None
+                    self._taken = []
+                return
+            except _TooManyLines:
+                yield self._taken, [], f"a quoted field is longer than {_MAX_RECORD_LINES:,} lines; {_OPEN_QUOTE}"
+            except csv.Error as error:
+                bare = "new-line" in str(error)  # \r without \n, the line ending of old Macs
+                hint = "a carriage return without a line feed; save the file with \\n or \\r\\n line endings"
+                yield self._taken, [], hint if bare else f"{error}; {_OPEN_QUOTE}"
+
+    def records(self, columns: list[str]) -> Iterator[Record]:
+        """The rows below the header."""
+        quoted, plain = '"[^"]*(?:""[^"]*)*"', rf'[^"{self._delimiter}\r\n]*'
+        field = f"(?:{quoted}|{plain})"
+        well_formed = re.compile(rf"{field}(?:{self._delimiter}{field}){{{len(columns) - 1}}}\r?\n?")
+        for taken, fields, problem in self.fields():
+            number = taken[0].number
+            broken = [line.problem for line in taken if line.problem]
+            if not problem and not broken and len(fields) == len(columns):
+                yield Record(number, dict(zip(columns, fields, strict=True)))
+                continue
+            if not problem and not broken and not fields and len(columns) > 1:
+                continue  # an empty line between rows
+            if problem and (len(taken) > 1 or taken[0].text.count('"') % 2):
+                taken = self._skip_to_next_row(taken, well_formed)
+                broken = [line.problem for line in taken if line.problem]
+            what = broken[0] if broken else problem or self._wrong_count(len(fields), len(columns))
+            if len(taken) > 1:
+                what += f" (lines {number} to {taken[-1].number})"
+            yield Record(number, {}, what, "".join(line.text for line in taken[:_MAX_RECORD_LINES]))
+
+    def _wrong_count(self, found: int, expected: int) -> str:
+        count = f"{found} field{'' if found == 1 else 's'}, but the header has {expected}"
+        if found < expected:
+            return f"{count}; complete or remove the row"
+        quoted = self._quoting != csv.QUOTE_NONE
+        return f"{count}; {'quote texts that contain' if quoted else 'remove any extra'} {self._delimiter!r}"
+
+    def _skip_to_next_row(self, taken: list[Line], well_formed: re.Pattern[str]) -> list[Line]:
+        """The lines of a record with a stray quote: its first line, and all that follow until a row begins."""
+        self._lines.put_back(taken[1:])
+        skipped = taken[:1]
+        while not self._row_follows(well_formed) and (line := next(self._lines, None)):
+            skipped.append(line)
+        return skipped
+
+    def _row_follows(self, well_formed: re.Pattern[str]) -> bool:
+        """Whether the next line begins a row, rather than continuing a text that a stray quote broke up.
+
+        A line of such a text may look like a row, but is unlikely to have quotes around its fields or to be followed by
+        others that look like rows. The text ends in a line with an odd number of quotes, one of them at the end of a
+        field.
+        """
+        ahead: list[Line] = []
+        record: list[Line] = []  # being assembled
+        rows = quotes = 0
+        for line in self._lines:
+            ahead.append(line)
+            if not record and not line.text.strip():
+                continue
+            record.append(line)
+            quotes += line.text.count('"')
+            if quotes % 2 and len(record) < _MAX_RECORD_LINES:
+                continue
+            if not well_formed.fullmatch("".join(part.text for part in record)):
+                break
+            record, rows = [], rows + 1
+            if quotes or rows == _SURE_ROWS:
+                break
+        self._lines.put_back(ahead)
+        if not record:
+            return True
+        first = record[0].text
+        ends_text = re.search(rf'[^"{self._delimiter}]"(?:[{self._delimiter}\r\n]|$)', first)
+        return rows > 0 and first.count('"') % 2 == 1 and not ends_text

@@ -1,0 +1,61 @@
+"""The lines of a file as text, one at a time, whatever bytes it contains."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, NamedTuple
+
+__all__ = ["Line", "Lines"]
+
+_MAX_LINE_BYTES = 10_000_000  # a longer line is no sentence, and is never held in memory
+
+
+class Line(NamedTuple):
+    """A line including its line ending."""
+
+    number: int  # from 1
+    text: str
+    problem: str | None  # why the text cannot be trusted
+
+
+class Lines:
+    """Iterates over decoded lines, without a byte order mark. Lines that were read too early can be put back."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._number = 0
+        self._put_back: deque[Line] = deque()
+
+    def __iter__(self) -> Iterator[Line]:
+        return self
+
+    def __next__(self) -> Line:
+        if self._put_back:
+            return self._put_back.popleft()
+        data = self._file.readline(_MAX_LINE_BYTES + 1)
+        if not data:
+            raise StopIteration
+        self._number += 1
+        if len(data) > _MAX_LINE_BYTES:
+            length = len(data)
+            while not data.endswith(b"\n") and (data := self._file.readline(_MAX_LINE_BYTES)):
+                length += len(data)
+            return Line(self._number, "\n", f"the line has {length:,} bytes; shorten it to {_MAX_LINE_BYTES:,} or less")
+        return _decode_line(self._number, data)
+
+    def put_back(self, lines: Sequence[Line]) -> None:
+        """Return these lines next, in this order."""
+        self._put_back.extendleft(reversed(lines))
+
+
+def _decode_line(number: int, data: bytes) -> Line:
+    if number == 1:
+        data = data.removeprefix(b"\xef\xbb\xbf")
+    problem = None
+    if b"\0" in data:
+        problem = "contains a NUL byte; if the file is UTF-16, save it as UTF-8"
+        data = data.replace(b"\0", b"")
+    try:
+        return Line(number, data.decode(), problem)
+    except UnicodeDecodeError as error:
+        problem = problem or f"not UTF-8 at byte {error.start} of the line; save the file as UTF-8"
+        return Line(number, data.decode(errors="replace"), problem)

@@ -1,0 +1,269 @@
+"""Data files → the tasks of a recipe for them."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from plait.data.kinds import KINDS
+from plait.data.labels import Labels
+from plait.data.read import format_of
+from plait.drafting.columns import SPLIT_WORDS, Profile, join_profiles, profile_file
+from plait.drafting.guess import Guess, guess_task
+from plait.errors import DataError, RequestError
+from plait.heads import HEADS
+from plait.model.tasks import head_size
+from plait.recipe.schema import Source
+from plait.resolve.run import is_reserved
+from plait.resolve.task import default_head
+
+__all__ = ["Draft", "DraftTask", "data_files", "draft_recipe", "inferred"]
+
+# Words in a file name that say nothing about the task.
+_NOISE = ("ids", "id", "student", "data", "dataset", "labelled", "labeled", "full", "all", "raw")
+_MAX_SIZE_RATIO = 4  # tasks are trained together unless one has more than this many times the rows of another
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file that can be used."""
+
+    split: str | None  # that its name mentions
+    profile: Profile
+    guess: Guess
+
+    @property
+    def path(self) -> Path:
+        return Path(self.profile.source.file)
+
+
+@dataclass(frozen=True)
+class DraftTask:
+    """One task of the recipe."""
+
+    name: str
+    guess: Guess
+    splits: dict[str, list[Source] | float]  # files, or a share of the training data
+    rows: dict[str, int]
+    notes: list[str]
+
+    @property
+    def head(self) -> str:
+        """The default head, or another if that one cannot predict the range of the scores."""
+        name = default_head(self.guess.kind, len(self.guess.text))
+        low, high = self.guess.range or (0.0, 1.0)
+        size = head_size(Labels(self.guess.kind, low=low, high=high), 1, 0.0)
+        return "difference_product" if HEADS[name].problem(size, {}) else name
+
+    @property
+    def loss(self) -> str:
+        return KINDS[self.guess.kind].loss or ""
+
+    @property
+    def metric(self) -> str | None:
+        """A metric that does not reward always predicting the most common class, if one class is far more common."""
+        return KINDS[self.guess.kind].unbalanced_metric if self.guess.unbalanced else None
+
+    @property
+    def weight(self) -> float | None:
+        """Scales the squared error on a wide range down to the magnitude of the other losses."""
+        width = self.guess.range[1] - self.guess.range[0] if self.guess.range else 0
+        return float(f"{5 / width**2:.1g}") if width > 2 else None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The tasks that were found, and the files that were not used."""
+
+    tasks: list[DraftTask]
+    unused: dict[str, str] = field(default_factory=dict)  # file → why
+
+    @property
+    def schedule(self) -> str:
+        """All tasks in every step if their sizes are similar; otherwise sampled by the square root of their size."""
+        sizes = [task.rows["train"] for task in self.tasks]
+        return "together" if max(sizes) <= _MAX_SIZE_RATIO * min(sizes) else "{name: sampled, by: temperature}"
+
+
+def data_files(places: Sequence[Path]) -> list[Path]:
+    """The given files, and the data files in the given folders."""
+    mistakes: list[str] = []
+    files: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            inside = sorted(path for path in place.iterdir() if path.is_file() and format_of(path))
+            mistakes += [] if inside else [f"{place}: contains no .csv, .tsv, .jsonl or .parquet files"]
+            files += inside
+        elif place.is_file():
+            files.append(place)
+        elif str(place).startswith("hub:"):
+            mistakes.append(
+                f"{place}: init reads only local files; download the dataset, or write a recipe that names it"
+            )
+        else:
+            mistakes.append(f"{place}: no such file or folder; check the path")
+    if mistakes:
+        raise RequestError(*mistakes)
+    return list(dict.fromkeys(files))
+
+
+def draft_recipe(files: Sequence[Path]) -> Draft:
+    """Inspect the files and group those of one task; raises a DataError if none can be trained on."""
+    unused: dict[str, str] = {}
+    groups: dict[str, list[_File]] = {}
+    mistakes: list[str] = []
+    for path in files:
+        try:
+            profile = profile_file(Source(file=str(path)))
+        except DataError as error:
+            mistakes += error.mistakes
+            continue
+        guess = guess_task(profile)
+        if isinstance(guess, str):
+            unused[str(path)] = guess
+        else:
+            split, name = _split_and_name(path, guess)
+            groups.setdefault(name, []).append(_File(split, profile, guess))
+    if mistakes:
+        raise DataError(*mistakes)
+    tasks = [task for name, group in groups.items() for task in _draft_tasks(name, group)]
+    if not tasks:
+        raise DataError(*(f"{file}: {why}" for file, why in unused.items()), "none of the files can be trained on")
+    return Draft(_distinct_names(tasks), unused)
+
+
+def _split_and_name(path: Path, guess: Guess) -> tuple[str | None, str]:
+    """The split that a file name mentions, and the task name that remains without it."""
+    stem = path.name.lower().removesuffix(".gz").rsplit(".", 1)[0]
+    words = [word for word in re.split(r"[\W_]+", stem) if word]
+    found = [
+        split
+        for word in (*words, path.resolve().parent.name.lower())
+        for split, names in SPLIT_WORDS.items()
+        if word in names
+    ]
+    noise = {*_NOISE, *(name for names in SPLIT_WORDS.values() for name in names)}
+    left = [word for word in words if word not in noise]
+    name = "_".join(left) or (guess.label[0] if guess.label else path.resolve().parent.name)
+    return (found[0] if found else None), _as_name(name)
+
+
+def _as_name(words: str) -> str:
+    """A valid task name."""
+    return re.sub(r"\W+", "_", words).strip("_").lower() or "task"
+
+
+def _draft_tasks(name: str, group: Sequence[_File]) -> list[DraftTask]:
+    """The task of files with one name; several if their columns differ, or if several folders have one each."""
+    by_columns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[_File]] = {}
+    for file in group:
+        by_columns.setdefault((file.guess.text, file.guess.label), []).append(file)
+    tasks = []
+    for alike in by_columns.values():
+        folders: dict[Path, list[_File]] = {}
+        for file in alike:
+            folders.setdefault(file.path.resolve().parent, []).append(file)
+        splits = Counter(file.split or "train" for file in alike)
+        if len(folders) == 1 or max(splits.values()) == 1:
+            tasks.append(_draft_task(name, alike))
+        else:  # the same split in two folders: these are two datasets
+            tasks += [_draft_task(_as_name(f"{folder.name}_{name}"), files) for folder, files in folders.items()]
+    return tasks
+
+
+def _draft_task(name: str, files: Sequence[_File]) -> DraftTask:
+    """One task and the files of its splits."""
+    notes: list[str] = []
+    splits: dict[str, list[Source] | float] = {}
+    rows: dict[str, int] = {}
+    ordered = sorted(files, key=lambda file: ("train", None, "dev", "test").index(file.split))
+    has_train = any(file.split in ("train", None) for file in ordered)
+    guess = _guess_together(ordered)
+    for place, file in enumerate(ordered):
+        split = file.split or "train"
+        if not has_train and place == 0:
+            split = "train"
+            notes.append(f"no training file given; training on {file.path.name}")
+        used = 0
+        for part, source, count in _parts_of(file.profile, split):
+            sources = splits.setdefault(part, [])
+            assert isinstance(sources, list), "shares are added below"
+            sources.append(source)
+            rows[part] = rows.get(part, 0) + count
+            used += count
+        if used < file.profile.rows:
+            notes.append(f"{file.profile.rows - used:,} rows of {file.path.name} name no split and are not used")
+    if "train" not in splits:
+        first = next(iter(splits))
+        splits["train"], rows["train"] = splits.pop(first), rows.pop(first)
+    if "dev" not in splits:
+        share = 0.1 if rows["train"] >= 5000 else 0.2
+        splits["dev"] = share
+        notes.append(
+            f"no dev data; holding out {share:.0%} of train, with no text in both; to use a file, set dev: FILE"
+        )
+    rows = {split: rows[split] for split in ("train", "dev", "test") if split in rows}
+    return DraftTask(name, guess, splits, rows, [*guess.notes, *notes])
+
+
+def _guess_together(files: Sequence[_File]) -> Guess:
+    """How to read the files of one task: as the training files suggest, but with the score range of all files."""
+    if len(files) == 1:
+        return files[0].guess
+    training = [file.profile for file in files if file.split in ("train", None)] or [files[0].profile]
+    from_all = guess_task(join_profiles([file.profile for file in files]))
+    if isinstance(from_all, Guess) and KINDS[from_all.kind].is_score:
+        return from_all
+    from_training = guess_task(join_profiles(training))
+    return from_training if isinstance(from_training, Guess) else files[0].guess
+
+
+def _parts_of(profile: Profile, split: str) -> list[tuple[str, Source, int]]:
+    """The splits within one training file, if a column names them; a dev or test file is one split."""
+    column = profile.split_column()
+    if column is None or split != "train":
+        return [(split, profile.source, profile.rows)]
+    parts = []
+    for value in dict.fromkeys(column.values):
+        part = next(part for part, words in SPLIT_WORDS.items() if value.strip().lower() in words)
+        source = profile.source.model_copy(update={"where": {column.name: value.strip()}})
+        parts.append((part, source, column.values.count(value)))
+    return parts
+
+
+def _distinct_names(tasks: Sequence[DraftTask]) -> list[DraftTask]:
+    """The tasks with unique names: duplicates get the name of their label, then a number."""
+    names = [task.name for task in tasks]
+    taken: set[str] = set()
+    renamed = []
+    for task in tasks:
+        name = task.name if names.count(task.name) == 1 else "_".join([task.name, *task.guess.label[:1]])
+        while name in taken or name in ("mean", "longest", "shortest") or is_reserved(name):
+            name += "_2"
+        taken.add(name)
+        renamed.append(replace(task, name=name))
+    return renamed
+
+
+def inferred(draft: Draft) -> list[Mapping[str, object]]:
+    """What was found, as JSON."""
+    return [
+        {
+            "task": task.name,
+            "text": list(task.guess.text),
+            "label": list(task.guess.label),
+            "kind": task.guess.kind,
+            "classes": list(task.guess.classes),
+            "range": task.guess.range and list(task.guess.range),
+            "rows": task.rows,
+            "splits": {
+                split: given if isinstance(given, float) else [source.model_dump() for source in given]
+                for split, given in task.splits.items()
+            },
+            "head": task.head,
+            "loss": task.loss,
+            "notes": task.notes,
+        }
+        for task in draft.tasks
+    ]

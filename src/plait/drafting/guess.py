@@ -1,0 +1,210 @@
+"""Which task a file is for: its texts, its label, the kind of label, and the alternatives."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from plait.data.kinds import Kind
+from plait.data.labels import as_number, class_order, guess_kind, listed
+from plait.drafting.columns import Column, Profile
+from plait.recipe.yaml_quote import quoted
+
+__all__ = ["Guess", "guess_task"]
+
+# Common names of label and text columns, the most reliable first.
+_LABEL_NAMES = (
+    "label", "labels", "gold_label", "class", "category", "target", "is_duplicate", "duplicate", "similarity",
+    "relatedness", "score", "sentiment", "rating", "stars", "tags", "topics", "topic", "intent", "emotion",
+    "entailment", "y",
+)  # fmt: skip
+_CLASS_NAMES = ("label", "labels", "gold_label", "class", "category")  # a few integers in such a column are classes
+_TEXT_NAMES = (
+    "text", "sentence", "review", "body", "comment", "content", "message", "question", "title", "document", "utterance",
+    "tweet", "abstract", "description", "query",
+)  # fmt: skip
+_PAIRS = (
+    ("premise", "hypothesis"), ("query", "passage"), ("query", "document"), ("question", "answer"),
+    ("source", "target"), ("left", "right"), ("first", "second"), ("anchor", "positive"), ("a", "b"),
+    ("original", "paraphrase"),
+)  # fmt: skip
+_TRIPLETS = (("anchor", "positive", "negative"), ("sent0", "sent1", "hard_neg"), ("query", "positive", "negative"))
+
+
+@dataclass(frozen=True)
+class Guess:
+    """How to read a file as a task."""
+
+    text: tuple[str, ...]
+    label: tuple[str, ...]
+    kind: Kind
+    classes: tuple[str, ...] = ()
+    range: tuple[float, float] | None = None
+    separator: str | None = None
+    unbalanced: bool = False  # one class is far more common than another
+    mean_words: float = 0.0  # per text
+    others: tuple[str, ...] = ()  # columns that could also be labels
+    notes: list[str] = field(default_factory=list)  # what was assumed, and how to change it
+
+
+def guess_task(profile: Profile) -> Guess | str:
+    """The task that a file is for, or why it cannot be used."""
+    texts = [column for column in profile.columns.values() if column.is_text]
+    labels = [c for c in profile.columns.values() if c.is_label and (not c.is_text or c.separator)]
+    texts = [column for column in texts if column not in labels]
+    if not labels:
+        labels = [column for column in _named_labels(profile) if column not in texts and column.distinct > 1]
+    if not profile.rows:
+        return f"it has no valid rows: {profile.problem}" if profile.problem else "it has no rows"
+    if not texts:
+        texts = _named_texts(profile, labels)
+        labels = [column for column in labels if column not in texts]
+    notes: list[str] = []
+    if not texts and (texts := _single_words(profile, labels)):
+        notes.append(f"using {quoted(texts[0].name)} as the text, although its values are single words")
+    if not texts:
+        return "it has no text column"
+    chosen = _choose_texts(texts, bool(labels), notes)
+    mean_words = sum(column.mean_words for column in chosen) / len(chosen)
+    text = tuple(column.name for column in chosen)
+    if len(chosen) == 3:
+        return Guess(text, (), "triplets", mean_words=mean_words, notes=notes)
+    if not labels:
+        return _why_no_label(profile)
+    if not (readable := [column for column in labels if not column.label_problem]):
+        return str(labels[0].label_problem)
+    labels = readable
+    flags = [column for column in labels if column.is_yes_no and column.distinct <= 2]
+    named = [column for column in labels if _is_named_like(column, _LABEL_NAMES)]
+    if len(flags) > 1 and len(flags) == len(labels) and not named:
+        names = tuple(column.name for column in flags)
+        notes.append(
+            f"treating {len(names)} columns of 0 and 1 as one multilabel task; to use a single column, write "
+            f"label: {quoted(names[0])}"
+        )
+        return Guess(text, names, "multilabel", names, mean_words=mean_words, notes=notes)
+    label = min(labels, key=lambda column: _rank(column.name, _LABEL_NAMES))
+    others = tuple(column.name for column in labels if column is not label)
+    if others:
+        shown = ", ".join(map(quoted, others))
+        notes.append(f"using {quoted(label.name)} as the label; alternatives: {shown} (see the end of the task)")
+    if label.name in label.values:
+        notes.append(
+            f"the first line is read as the header, but {label.name!r} is also a value; is the header missing?"
+        )
+    return _read_label(Guess(text, (label.name,), "classes", mean_words=mean_words, others=others, notes=notes), label)
+
+
+def _rank(name: str, names: Sequence[str]) -> int:
+    """The position of a name in a list of common names; the end for any other name."""
+    plain = name.strip().lower()
+    return names.index(plain) if plain in names else len(names)
+
+
+def _is_named_like(column: Column, names: Sequence[str]) -> bool:
+    return _rank(column.name, names) < len(names)
+
+
+def _named_labels(profile: Profile) -> list[Column]:
+    """Columns that are named like a label, although their values hardly repeat."""
+    return [
+        column
+        for column in profile.columns.values()
+        if _is_named_like(column, _LABEL_NAMES) and 0 < column.distinct < len(column.values) and not column.is_date
+    ]
+
+
+def _why_no_label(profile: Profile) -> str:
+    if constant := next((column for column in _named_labels(profile) if column.distinct == 1), None):
+        return f"every row has the same {constant.name!r}, {constant.values[0]!r}; there is nothing to learn"
+    return "it has no label column; use it with plait predict or plait embed"
+
+
+def _single_words(profile: Profile, labels: Sequence[Column]) -> list[Column]:
+    """The only column that may contain one-word texts: values hardly repeat and are not numbers, dates or ids."""
+    found = [
+        column
+        for column in profile.columns.values()
+        if column not in labels
+        and column.distinct > 0.5 * len(column.values)
+        and not (column.is_number or column.is_date or column.is_list or column.is_named_id)
+    ]
+    return found if len(found) == 1 and labels else []
+
+
+def _named_texts(profile: Profile, labels: Sequence[Column]) -> list[Column]:
+    """Columns that do not look like text, but are named like it: one-word texts."""
+    return [
+        column
+        for column in profile.columns.values()
+        if _rank(re.sub(r"[ _-]?\d+$", "", column.name), _TEXT_NAMES) < len(_TEXT_NAMES)
+        and column.values
+        and not column.is_number
+        and (column not in labels or len(labels) > 1)
+    ]
+
+
+def _choose_texts(texts: list[Column], has_label: bool, notes: list[str]) -> list[Column]:
+    """One text, a pair, or a triplet; adds to `notes` what was assumed."""
+    by_name = {column.name.strip().lower(): column for column in texts}
+    for names in _TRIPLETS:
+        if all(name in by_name for name in names):
+            return [by_name[name] for name in names]
+    if len(texts) == 3 and not has_label:
+        notes.append("treating the three texts as anchor, positive and hard negative, in this order")
+        return texts
+    for first, second in _PAIRS:
+        if first in by_name and second in by_name:
+            return [by_name[first], by_name[second]]
+    stems: dict[str, list[Column]] = {}
+    for column in texts:
+        stems.setdefault(re.sub(r"[ _-]?([0-9]|a|b)$", "", column.name.strip().lower()), []).append(column)
+    if pair := next((columns for columns in stems.values() if len(columns) == 2), None):
+        return pair
+    if len(texts) == 1:
+        return texts
+    best = min(texts, key=lambda column: (_rank(column.name, _TEXT_NAMES), -column.mean_words))
+    others = [column.name for column in texts if column is not best]
+    name, other = quoted(best.name), quoted(others[0])
+    notes.append(f"using {name} as the text; to train on pairs, write text: [{name}, {other}]")
+    return [best]
+
+
+def _read_label(guess: Guess, column: Column) -> Guess:
+    """The guess, completed with the kind of label and its classes or range."""
+    notes = list(guess.notes)
+    name = quoted(column.name)
+    pair = len(guess.text) == 2
+    if column.is_list or (column.separator and not pair):
+        separator = None if column.is_list else column.separator
+        found = {word for value in column.values for word in listed(value, separator) or ()}
+        if separator:
+            notes.append(
+                f"splitting {name} at {separator!r} into several labels; "
+                f"to treat each cell as one class, write label: {name}"
+            )
+        return replace(
+            guess, kind="multilabel", classes=tuple(sorted(found, key=class_order)), separator=separator, notes=notes
+        )
+    kind = guess_kind(column.values, pair)
+    numbers = [number for value in column.values if (number := as_number(value)) is not None]
+    integers = column.is_number and not column.has_fractions
+    if integers and not pair and column.distinct > 20:
+        kind = "score"
+    if kind == "score" and integers and column.distinct <= 5 and _is_named_like(column, _CLASS_NAMES):
+        kind = "classes"
+    if kind == "score":
+        low, high = float(math.floor(min(numbers))), float(math.ceil(max(numbers)))
+        notes.append(f"assuming that {name} ranges from {low:g} to {high:g}; change range if it does not")
+        if integers:
+            notes.append(f"to predict classes instead of scores, write label: {{column: {name}, kind: classes}}")
+        return replace(guess, kind=kind, range=(low, high), notes=notes)
+    if integers and kind == "classes" and column.distinct > 2:
+        notes.append(
+            f"treating the numbers in {name} as classes; to predict a score instead, write "
+            f"label: {{column: {name}, kind: score}}"
+        )
+    counts = column.class_counts
+    unbalanced = max(counts.values()) > 5 * min(counts.values())
+    classes = tuple(sorted(counts, key=class_order)) if kind == "classes" else ()
+    return replace(guess, kind=kind, classes=classes, unbalanced=unbalanced, notes=notes)

@@ -1,0 +1,142 @@
+"""A draft → a commented recipe, validated on its data."""
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from plait.drafting.draft import Draft, DraftTask
+from plait.drafting.guess import Guess
+from plait.errors import DataError, PlaitError
+from plait.files import atomic_file
+from plait.recipe.read import read_recipe
+from plait.recipe.schema import SPLITS, Source
+from plait.recipe.yaml_quote import quoted
+from plait.resolve.run import resolve_tasks
+from plait.resolve.variants import VARIANTS
+
+__all__ = ["write_draft"]
+
+_FEW_ROWS = 3000  # in total; with fewer, there are more epochs
+_LIMIT, _WIDTH = 512, 1  # stand in for the encoder's, which is not loaded to validate the data
+_LONG_TEXT = 150  # words; longer texts are likely to be truncated
+
+
+def write_draft(draft: Draft, target: Path, encoder: str) -> int:
+    """Write the recipe and validate it on its data; returns how many rows it skips.
+
+    A recipe that cannot be trained yet is written as well, and its problems are raised as a DataError.
+    """
+    bad = 0
+    mistakes: tuple[str, ...] = ()
+    with atomic_file(target) as aside:
+        aside.write_text("\n".join(_recipe_lines(draft, target, encoder)) + "\n", encoding="utf-8")
+        try:
+            recipe = read_recipe(aside, VARIANTS, overrides=["bad_rows=skip"])
+            bad = sum(map(len, resolve_tasks(recipe, _LIMIT, _WIDTH).bad.values()))
+        except PlaitError as error:
+            mistakes = tuple(mistake.replace(str(aside), str(target)) for mistake in error.mistakes)
+        if bad:
+            aside.write_text("\n".join(_recipe_lines(draft, target, encoder, bad)) + "\n", encoding="utf-8")
+    if mistakes:
+        raise DataError(f"{target}: written, but it needs these corrections before it can be trained:", *mistakes)
+    return bad
+
+
+def _recipe_lines(draft: Draft, target: Path, encoder: str, bad_rows: int = 0) -> list[str]:
+    """The recipe as text, with a comment on every choice."""
+    rows = sum(task.rows["train"] for task in draft.tasks)
+    file, out, quick = (shlex.quote(text) for text in (str(target), f"runs/{target.stem}", f"runs/{target.stem}-quick"))
+    lines = [
+        f"# plait train {file} --out {out}",
+        f"# Quick trial in a few minutes: plait train {file} --profile quick --out {quick}",
+        f"encoder: {quoted(encoder)}",
+        "tasks:",
+    ]
+    for task in draft.tasks:
+        lines += _task_lines(task, target.resolve().parent)
+    schedule = "tasks of similar size: every step trains on one batch of each"
+    if draft.schedule != "together":
+        schedule = "tasks of different size: larger ones are drawn more often, but less than proportionally"
+    lines += [
+        f"schedule: {draft.schedule}{'':4}# {schedule}",
+        f"epochs: {5 if rows < _FEW_ROWS else 3}",
+        f"batch_size: {16 if rows < _FEW_ROWS else 32}",
+        "lr: 1e-4",
+        "head_lr: 1e-3                       # the heads are new, the encoder is pretrained",
+    ]
+    if bad_rows:
+        lines.append(f"bad_rows: skip                      # {bad_rows:,} rows are unusable; stop reports them instead")
+    lines += [
+        "seed: 11711",
+        "profiles:",
+        "  quick: {rows: 500, dev_rows: 200, epochs: 2, batch_size: 16}",
+    ]
+    for file, why in draft.unused.items():
+        lines.append(f"# {Path(file).name} is not used: {why}")
+    return lines
+
+
+def _task_lines(task: DraftTask, folder: Path) -> list[str]:
+    """One task, with the assumptions about it as comments."""
+    guess = task.guess
+    lines = [f"  {quoted(task.name)}:{'':4}# {task.rows['train']:,} rows"]
+    lines += [f"    # {note}" for note in task.notes]
+    for split in SPLITS:
+        if split in task.splits:
+            lines.append(f"    {split}: {_source_text(task.splits[split], folder)}")
+    lines.append(f"    text: {_list_text(guess.text)}")
+    if guess.label:
+        lines.append(f"    label: {_label_text(guess)}")
+    lines.append("    # The keys below follow from the kind of label: remove them if you change text or label.")
+    lines.append(f"    head: {task.head}")
+    lines.append(f"    loss: {task.loss}")
+    if task.metric:
+        lines.append(f"    metric: {task.metric}{'':4}# some classes are rare, which accuracy would hide")
+        lines.append("    # class_weights: balanced        # makes rare classes count as much as common ones")
+    if task.weight and task.weight != 1:
+        lines.append(f"    weight: {task.weight:g}{'':4}# squared errors are large on this range")
+    if guess.mean_words > _LONG_TEXT:
+        lines.append(
+            "    # max_length: 128                # the texts are long; a lower limit is faster but truncates more"
+        )
+    for other in guess.others:
+        lines.append(
+            f"    # To also train on {quoted(other)}, copy this task under another name with label: {quoted(other)}"
+        )
+    return lines
+
+
+def _source_text(sources: list[Source] | float, folder: Path) -> str:
+    """The files of a split, relative to the recipe's folder unless they are far away."""
+    if isinstance(sources, float):
+        return f"{sources:g}"
+    texts = []
+    for source in sources:
+        path = Path(source.file).resolve()
+        relative = os.path.relpath(path, folder)
+        file = quoted(str(path) if relative.startswith("../../..") else relative)
+        where = ", ".join(f"{quoted(column)}: {quoted(value)}" for column, value in source.where.items())
+        texts.append(f"{{file: {file}, where: {{{where}}}}}" if where else file)
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _label_text(guess: Guess) -> str:
+    """The label with its classes or its range."""
+    column = _list_text(guess.label)
+    if guess.kind == "score" and guess.range:
+        return f"{{column: {column}, range: [{guess.range[0]:g}, {guess.range[1]:g}]}}"
+    if guess.kind == "multilabel":
+        separator = f", separator: {quoted(guess.separator)}" if guess.separator else ""
+        return f"{{column: {column}, kind: multilabel{separator}}}"
+    if guess.kind == "classes" and len(guess.classes) <= 12:
+        words = [word if re.fullmatch(r"-?\d+", word) else quoted(word) for word in guess.classes]
+        classes = ", ".join(f"{word}: {word}" for word in words)
+        return f"{{column: {column}, classes: {{{classes}}}}}    # value in the data: name to display"
+    return f"{{column: {column}, kind: {guess.kind}}}"
+
+
+def _list_text(names: Sequence[str]) -> str:
+    """One name, or several in brackets."""
+    return quoted(names[0]) if len(names) == 1 else f"[{', '.join(map(quoted, names))}]"

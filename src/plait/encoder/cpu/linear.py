@@ -1,0 +1,47 @@
+"""A linear layer that multiplies with oneDNN on a CPU, mostly faster than torch's choice (docs/benchmarks.md).
+
+N tokens, I inputs, O outputs.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["CpuLinear"]
+
+
+class CpuLinear(nn.Linear):
+    """xWᵀ + b."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, I) → (N, O)."""
+        plain = input.device.type == "cpu" and input.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+        if not plain or not torch.backends.mkldnn.is_available():
+            return super().forward(input)
+        outputs_NO: Tensor = _Product.apply(input, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        return outputs_NO
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, input_NI: Tensor, weight_OI: Tensor, bias_O: Tensor) -> Tensor:
+        ctx.save_for_backward(input_NI, weight_OI)
+        return _multiply(input_NI, weight_OI, bias_O)
+
+    @staticmethod
+    def backward(ctx: Any, grad_NO: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """The gradients with respect to input, weight and bias."""
+        input_NI, weight_OI = ctx.saved_tensors
+        needs_input, needs_weight, needs_bias = ctx.needs_input_grad
+        return (
+            _multiply(grad_NO, weight_OI.T, None) if needs_input else None,
+            grad_NO.T @ input_NI if needs_weight else None,
+            grad_NO.sum(dim=0) if needs_bias else None,
+        )
+
+
+def _multiply(input_NI: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor:
+    """xWᵀ + b with oneDNN."""
+    product_NO: Tensor = torch.ops.mkldnn._linear_pointwise(input_NI, weight_OI, bias_O, "none", [], "")
+    return product_NO

@@ -1,0 +1,90 @@
+"""An encoder prepared for inference on the CPU: the same numbers up to rounding, in about four fifths of the time.
+
+The weights of every linear layer are converted once to the layout that oneDNN multiplies fastest, and each product is
+fused with the operation after it (GELU, the residual sum) while its result is still in the cache.
+
+N packed tokens, D width, F hidden width.
+"""
+
+from typing import Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plait.encoder.bert import Encoder, Layer, attend
+from plait.encoder.packing import Packed
+
+__all__ = ["Prepared"]
+
+_SLICE = 1024  # tokens per feed-forward pass: few enough to stay in the cache, and they take less memory
+_STEP = 8  # the number of tokens is padded to a multiple of at least this: oneDNN caches code for every number it meets
+
+
+class Prepared:
+    """The layers of an encoder, with its weights from the time it was prepared."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._versions = _weight_versions(encoder)
+        self._layers = [_PreparedLayer(layer) for layer in encoder.layers if isinstance(layer, Layer)]
+
+    @classmethod
+    def of(cls, encoder: Encoder, before: Self | None) -> Self | None:
+        """`before` if no weight has changed since, otherwise a new one; None if oneDNN cannot be used."""
+        weight = encoder.tokens.weight
+        if weight.device.type != "cpu" or weight.dtype != torch.float32 or not torch.backends.mkldnn.is_available():
+            return None
+        if before is not None and before._encoder is encoder and before._versions == _weight_versions(encoder):
+            return before
+        return cls(encoder)
+
+    def __call__(self, packed: Packed) -> Tensor:
+        """States (N, D) of the packed tokens."""
+        states_ND = self._encoder.embed(packed)
+        tokens = len(states_ND)
+        states_ND = F.pad(states_ND, (0, 0, 0, -tokens % _padding_step(tokens)))
+        for layer in self._layers:
+            states_ND = layer(states_ND, packed)
+        return states_ND[:tokens]
+
+
+class _PreparedLayer:
+    """Attention, add & norm, feed-forward, add & norm, in four products."""
+
+    def __init__(self, layer: Layer) -> None:
+        self.heads = layer.heads
+        self.mix_norm, self.narrow_norm = layer.mix_norm, layer.narrow_norm
+        self.qkv, self.mix, self.widen, self.narrow = map(_reorder, (layer.qkv, layer.mix, layer.widen, layer.narrow))
+
+    def __call__(self, states_ND: Tensor, packed: Packed) -> Tensor:
+        """States (N, D) → states (N, D)."""
+        product = torch.ops.mkldnn._linear_pointwise
+        attended_ND = attend(product(states_ND, *self.qkv, "none", [], ""), packed, self.heads)
+        states_ND = self.mix_norm(product.binary(attended_ND, states_ND, *self.mix, "add"))
+        return torch.cat([self.feed_forward(part_ND) for part_ND in states_ND.split(_SLICE)])
+
+    def feed_forward(self, states_ND: Tensor) -> Tensor:
+        """The second half of the layer, for some of the tokens."""
+        product = torch.ops.mkldnn._linear_pointwise
+        widened_NF = product(states_ND, *self.widen, "gelu", [], "none")
+        narrowed_ND: Tensor = self.narrow_norm(product.binary(widened_NF, states_ND, *self.narrow, "add"))
+        return narrowed_ND
+
+
+def _padding_step(tokens: int) -> int:
+    """The number of tokens is padded to a multiple of this: eight sizes from one power of 2 to the next."""
+    return max(_STEP, (1 << (tokens - 1).bit_length()) // 16)
+
+
+def _reorder(linear: nn.Linear) -> tuple[Tensor, Tensor]:
+    """The weight in oneDNN's layout, and the bias."""
+    return torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None), linear.bias.detach()
+
+
+def _weight_versions(encoder: Encoder) -> list[tuple[int, int]]:
+    """The address and version of each weight, which change when weights are loaded.
+
+    A fused optimizer does not raise the version, so training has to discard the prepared encoder itself.
+    """
+    return [(weight.data_ptr(), weight._version) for weight in encoder.parameters()]

@@ -1,0 +1,215 @@
+"""The records of a model directory: plait.json and manifest.json."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import plait
+from plait.errors import ModelError
+from plait.files import read_json, sha256_of
+from plait.heads import HEADS
+from plait.model.tasks import TaskSpec
+from plait.recipe.upgrade import upgrade_origins, upgrade_recipe
+from plait.registry import Package
+
+__all__ = [
+    "MANIFEST",
+    "RECORD",
+    "ModelDirectory",
+    "ModelRecord",
+    "Provenance",
+    "digest_of",
+    "find_model",
+    "member_folder",
+    "open_directory",
+    "portable",
+    "portable_task",
+    "recipe_tasks",
+    "verify_files",
+]
+
+_FORMAT = 1
+RECORD, MANIFEST = "plait.json", "manifest.json"
+_COPY_AGAIN = "copy the whole model directory again"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The recipe, the data and the scores behind a model."""
+
+    recipe: dict[str, Any] = field(default_factory=dict)  # files by their names, without folders
+    data: dict[str, Any] = field(default_factory=dict)  # task → split → files with rows and sha256
+    scores: dict[str, Any] = field(default_factory=dict)  # task → metric → value, on dev
+    baselines: dict[str, Any] = field(default_factory=dict)  # split → baseline → task → value
+    step: int = 0
+    kept: dict[str, Any] = field(default_factory=dict)  # task of an earlier model → where its data came from
+    members: list[dict[str, Any]] = field(default_factory=list)  # the models that were averaged
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """plait.json: what a model directory holds and how it was made."""
+
+    tasks: dict[str, TaskSpec]
+    provenance: Provenance
+    pooling: str = ""  # "" for an ensemble, as for the two below
+    normalise: bool = False
+    shared_layer: Any = None
+    is_ensemble: bool = False
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """The metric of each task."""
+        return {name: spec.metric for name, spec in self.tasks.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        kind = {"kind": "ensemble"} if self.is_ensemble else {}
+        encoder = {"pooling": self.pooling, "normalise": self.normalise, "shared_layer": self.shared_layer}
+        provenance = asdict(self.provenance)
+        if not provenance["members"]:
+            del provenance["members"]
+        return {
+            "format": _FORMAT,
+            **kind,
+            "plait": plait.__version__,
+            **({} if self.is_ensemble else encoder),
+            "tasks": [spec.to_json() for spec in self.tasks.values()],
+            "packages": _packages(self.tasks),
+            **provenance,
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> "ModelRecord":
+        packages = {head: Package(**given) for head, given in value.get("packages", {}).items()}
+        specs = [TaskSpec.from_json(task, packages) for task in value["tasks"]]
+        known = {name: value[name] for name in Provenance.__dataclass_fields__ if name in value}
+        known["recipe"] = upgrade_recipe(known.get("recipe", {}))
+        known["kept"] = upgrade_origins(known.get("kept", {}))
+        return ModelRecord(
+            {spec.name: spec for spec in specs},
+            Provenance(**known),
+            value.get("pooling", ""),
+            value.get("normalise", False),
+            value.get("shared_layer"),
+            value.get("kind") == "ensemble",
+        )
+
+
+@dataclass(frozen=True)
+class ModelDirectory:
+    """A model on disk, its manifest and its record read once."""
+
+    folder: Path
+    manifest: dict[str, str]  # each file that loading reads → its sha256 when the model was saved
+    record: ModelRecord
+
+    @cached_property
+    def identity(self) -> str:
+        """Distinguishes one model from another: the digest of the manifest."""
+        return digest_of(self.manifest)
+
+    def verify(self) -> None:
+        """Refuse a directory with missing or modified files."""
+        verify_files(self.folder, self.manifest)
+
+
+def digest_of(digests: Mapping[str, str]) -> str:
+    """One digest for the digests of several files."""
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+
+
+def verify_files(folder: Path, manifest: Mapping[str, str]) -> None:
+    """Refuse files that are missing or differ from those that the manifest names."""
+    mistakes = []
+    for name, sha256 in manifest.items():
+        if not (folder / name).is_file():
+            mistakes.append(f"{folder}: {name} is missing; {_COPY_AGAIN}")
+        elif sha256_of(folder / name) != sha256:
+            mistakes.append(f"{folder}/{name}: modified after the model was saved; {_COPY_AGAIN}")
+    if mistakes:
+        raise ModelError(*mistakes)
+
+
+def find_model(source: str | Path) -> Path | None:
+    """The directory of a plait model: `source` itself, or the best model of a run; None for anything else."""
+    for folder in (Path(source), Path(source) / "best"):
+        if (folder / RECORD).is_file():
+            return folder
+    if (Path(source) / MANIFEST).is_file() and (Path(source) / "heads.safetensors").is_file():
+        raise ModelError(f"{source}: {RECORD} is missing; {_COPY_AGAIN}")
+    if (Path(source) / "recipe.yaml").is_file():
+        raise ModelError(f"{source}: this run has no model yet; resume it with plait train --resume {source}")
+    return None
+
+
+def member_folder(ensemble: Path, number: int) -> Path:
+    """The model directory of a member inside that of its ensemble; the first member has number 1."""
+    return ensemble / "members" / str(number)
+
+
+def open_directory(source: str | Path) -> ModelDirectory:
+    """Read the records of a model, or of a run's best one; files are not verified yet."""
+    folder = find_model(source)
+    if folder is None:
+        raise ModelError(f"{source}: not a plait model; expected a directory with {RECORD}")
+    try:
+        manifest = {**read_json(folder / MANIFEST)["sha256"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ModelError(f"{folder}/{MANIFEST}: missing or damaged; {_COPY_AGAIN}") from None
+    try:
+        value = dict(read_json(folder / RECORD))
+    except ValueError:
+        raise ModelError(f"{folder}/{RECORD}: not valid JSON; {_COPY_AGAIN}") from None
+    if value.get("format") != _FORMAT:
+        raise ModelError(f"{folder}: format {value.get('format')}, but this plait reads {_FORMAT}; update plait")
+    try:
+        record = ModelRecord.from_json(value)
+    except (KeyError, TypeError):
+        raise ModelError(f"{folder}/{RECORD}: damaged; {_COPY_AGAIN}") from None
+    except ModelError as error:
+        raise ModelError(*(f"{folder}: {mistake}" for mistake in error.mistakes)) from None
+    return ModelDirectory(folder, manifest, record)
+
+
+def _packages(tasks: Mapping[str, TaskSpec]) -> dict[str, dict[str, str | None]]:
+    """The package of each head that plait does not have itself."""
+    found = {spec.head: HEADS.package(spec.head) for spec in tasks.values()}
+    return {head: asdict(package) for head, package in found.items() if package}
+
+
+def portable(recipe: dict[str, Any]) -> dict[str, Any]:
+    """A recipe without the folders of the machine that it ran on."""
+    stages = [_portable_stage(stage) for stage in recipe.get("stages", ())]
+    encoder = recipe["encoder"]
+    # A directory is saved with its absolute path, and may have been moved since.
+    name = Path(encoder).name if Path(encoder).is_absolute() else encoder
+    return {**recipe, "encoder": name, "stages": stages} if stages else {**_portable_stage(recipe), "encoder": name}
+
+
+def _portable_stage(stage: dict[str, Any]) -> dict[str, Any]:
+    return {**stage, "tasks": {name: portable_task(task) for name, task in stage["tasks"].items()}}
+
+
+def portable_task(task: dict[str, Any]) -> dict[str, Any]:
+    """A task of a recipe with its files by name only."""
+
+    def name(source: Any) -> Any:
+        if isinstance(source, dict):
+            return {**source, "file": name(source["file"])}
+        return source if source.startswith("hub:") else Path(source).name
+
+    splits = {split: task[split] for split in ("train", "dev", "test")}
+    return {
+        **task,
+        **{split: given if isinstance(given, float) else [name(x) for x in given] for split, given in splits.items()},
+    }
+
+
+def recipe_tasks(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The block of each task in a complete recipe; of several stages, the last that trains the task counts."""
+    stages = recipe.get("stages") or [recipe]
+    return {name: task for stage in stages for name, task in stage["tasks"].items()}

@@ -1,0 +1,256 @@
+"""A model applied to many texts: columns in, arrays and counts of truncated inputs out.
+
+Every text is tokenized once, every distinct input is encoded once, and inputs of similar length share a batch. Nothing
+here changes the model, so threads can share one. n examples, D width, C outputs, M members.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from threading import Barrier, Lock
+from typing import Protocol, TypeVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from plait.data.batch import tokenize_views
+from plait.data.kinds import KINDS
+from plait.data.predictions import Predictions
+from plait.data.tokenize import TokenTable
+from plait.model.decode import decode
+from plait.model.model import Model
+from plait.model.tasks import TaskSpec
+
+__all__ = [
+    "Advance",
+    "AnyModel",
+    "Embedded",
+    "Predicted",
+    "embed_inputs",
+    "embed_tables",
+    "embed_texts",
+    "embed_views",
+    "predict_columns",
+    "predict_tables",
+    "side_by_side",
+    "start_threads",
+]
+
+_TOKEN_BUDGET = 2048  # tokens in one batch
+_Piece = TypeVar("_Piece")
+Advance = Callable[[int], None]  # receives the number of inputs that were just finished
+_Tables = Mapping[str, TokenTable]  # view → its tokenized inputs
+
+
+class AnyModel(Protocol):
+    """A model, or an ensemble of several."""
+
+    @property
+    def members(self) -> tuple[Model, ...]: ...
+
+    @property
+    def tasks(self) -> Mapping[str, TaskSpec]: ...
+
+    def limit(self, task: str | None = None) -> int: ...
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictions for some examples, and how many of their inputs were truncated."""
+
+    predictions: Predictions
+    inputs: int
+    truncated: int
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Embeddings of some texts, and how many of the texts were truncated."""
+
+    vectors_nD: Tensor
+    inputs: int
+    truncated: int
+
+
+def predict_columns(
+    model: AnyModel, task: str, columns: Sequence[Sequence[str]], *, advance: Advance | None = None
+) -> Predicted:
+    """A task's predictions for one, two or three columns of text; an ensemble averages those of its members."""
+    return predict_tables(
+        model, task, [_task_tables(member, task, columns) for member in model.members], advance=advance
+    )
+
+
+def predict_tables(
+    model: AnyModel, task: str, tables: Sequence[_Tables], *, advance: Advance | None = None
+) -> Predicted:
+    """The same for inputs that each member has tokenized already."""
+    reports = [advance, *[None] * (len(model.members) - 1)]  # progress follows the first member
+    predictions = [
+        decode(_outputs(member, task, given, report), member.tasks[task])
+        for member, given, report in zip(model.members, tables, reports, strict=True)
+    ]
+    spec = model.tasks[task]
+    combined = predictions[0]
+    if len(predictions) > 1:
+        combined = KINDS[spec.labels.kind].average(predictions, spec.threshold)
+    return Predicted(combined, *_truncation(tables))
+
+
+def embed_texts(model: AnyModel, texts: Sequence[str], *, advance: Advance | None = None) -> Embedded:
+    """Embeddings (n, D) for users: unit vectors where the model normalises.
+
+    An ensemble concatenates its members' unit vectors and divides by √M: a unit vector again, and the cosine of two
+    texts is the mean of the members' cosines.
+    """
+    tables = [tokenize_views(member.tokenizer, [texts], ["first"], member.limit()) for member in model.members]
+    reports = [advance, *[None] * (len(model.members) - 1)]
+    vectors = [
+        embed_tables(member, given, advance=report)["first"]
+        for member, given, report in zip(model.members, tables, reports, strict=True)
+    ]
+    if len(vectors) > 1:
+        joined_nD = torch.cat([F.normalize(part_nD, dim=-1) for part_nD in vectors], dim=-1) / math.sqrt(len(vectors))
+        return Embedded(joined_nD, *_truncation(tables))
+    (member,), (vectors_nD,) = model.members, vectors
+    return Embedded(F.normalize(vectors_nD, dim=-1) if member.normalise else vectors_nD, *_truncation(tables))
+
+
+def embed_views(
+    model: Model, columns: Sequence[Sequence[str]], views: Sequence[str], limit: int, *, advance: Advance | None = None
+) -> dict[str, Tensor]:
+    """Embeddings (n, D) of each view of one, two or three columns of text, as heads read them."""
+    return embed_tables(model, tokenize_views(model.tokenizer, columns, views, limit), advance=advance)
+
+
+def embed_tables(model: Model, tables: _Tables, *, advance: Advance | None = None) -> dict[str, Tensor]:
+    """Embeddings (n, D) of each view, on the CPU; equal inputs are encoded once."""
+    places: dict[bytes, int] = {}
+    distinct: list[tuple[np.ndarray, int]] = []
+    rows: dict[str, list[int]] = {}
+    for view, table in tables.items():
+        rows[view] = []
+        for number in range(len(table)):
+            ids, first = table.row(number), int(table.firsts[number])
+            key = ids.tobytes() + first.to_bytes(4, "little")
+            if key not in places:
+                places[key] = len(distinct)
+                distinct.append((ids, first))
+            rows[view].append(places[key])
+    embedded_nD = embed_inputs(model, [ids for ids, _ in distinct], [first for _, first in distinct], advance)
+    return {view: embedded_nD[rows[view]] for view in tables}
+
+
+def embed_inputs(model: Model, ids: Sequence[np.ndarray], firsts: Sequence[int], advance: Advance | None) -> Tensor:
+    """Embeddings (n, D) of tokenized inputs, on the CPU."""
+    assert not model.training, "call model.eval() first: inference never changes the mode of a model"
+    embedded_nD = torch.empty(len(ids), model.encoder.config.width)
+    engine = model.engine
+    prepared = model.prepared() if engine is None else None
+    lanes = engine.lanes if engine else torch.get_num_threads() if model.device.type == "cpu" else 1
+
+    def embed_batch(rows: list[int]) -> None:
+        given = [ids[row] for row in rows], [firsts[row] for row in rows]
+        with torch.inference_mode():  # holds for one thread
+            embedded_nD[rows] = (engine.pooled(*given) if engine else model.states(*given, prepared)[0]).cpu()
+
+    for rows in side_by_side(embed_batch, _batches([len(text) for text in ids], lanes), lanes):
+        if advance:
+            advance(len(rows))
+    return embedded_nD
+
+
+def side_by_side(work: Callable[[_Piece], object], pieces: Sequence[_Piece], lanes: int) -> Iterator[_Piece]:
+    """Do the work on every piece, several at a time on one thread each; pieces are yielded as they finish.
+
+    Threads that share one matrix product wait for each other after each product; threads with a piece of their own do
+    not. A single piece is done in the calling thread, which may use all cores.
+    """
+    if lanes == 1 or len(pieces) == 1:
+        for piece in pieces:
+            work(piece)
+            yield piece
+        return
+    pool = start_threads(lanes)
+    waiting: dict[Future[object], _Piece] = {pool.submit(work, piece): piece for piece in pieces}
+    try:
+        for done in as_completed(waiting):
+            done.result()
+            yield waiting[done]
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+_pools_lock = Lock()
+
+
+def _forget_threads() -> None:
+    """In a forked child: threads do not survive a fork, and the lock may have been held."""
+    global _pools_lock
+    _pools.clear()
+    _pools_lock = Lock()
+
+
+os.register_at_fork(after_in_child=_forget_threads)
+
+
+def start_threads(count: int) -> ThreadPoolExecutor:
+    """Threads that each compute on one core, started once per process.
+
+    torch has one global number of threads for threads that start later; it is restored as soon as these have started.
+    """
+    with _pools_lock:
+        if count not in _pools:
+            before = torch.get_num_threads()
+            pool = ThreadPoolExecutor(count, "plait", initializer=_use_one_core)
+            started = Barrier(count)
+            list(pool.map(lambda _: started.wait(), range(count)))
+            torch.set_num_threads(before)
+            _pools[count] = pool
+        return _pools[count]
+
+
+def _use_one_core() -> None:
+    """Let torch use one core in the calling thread."""
+    torch.get_num_threads()  # on first use in a thread, torch sets the global number; that must not come after our own
+    torch.set_num_threads(1)
+
+
+def _task_tables(model: Model, task: str, columns: Sequence[Sequence[str]]) -> dict[str, TokenTable]:
+    """The inputs that a task's head reads, tokenized."""
+    spec = model.tasks[task]
+    return tokenize_views(model.tokenizer, columns, spec.views, spec.max_length)
+
+
+def _outputs(model: Model, task: str, tables: _Tables, advance: Advance | None) -> np.ndarray:
+    """Outputs (n, C) of a task's head."""
+    views = embed_tables(model, tables, advance=advance)
+    with torch.inference_mode():
+        outputs_nC = model.outputs(task, [views[view].to(model.device) for view in model.tasks[task].views])
+    return outputs_nC.float().cpu().numpy()
+
+
+def _truncation(tables: Sequence[_Tables]) -> tuple[int, int]:
+    """The number of inputs, and of truncated ones for the member that truncates most."""
+    counts = [(sum(map(len, given.values())), sum(table.truncated for table in given.values())) for given in tables]
+    return max(counts, key=lambda count: count[1])
+
+
+def _batches(lengths: Sequence[int], lanes: int) -> list[list[int]]:
+    """Rows by length, longest first, in batches within the token budget, and at least one batch per lane."""
+    budget = min(_TOKEN_BUDGET, -(-sum(lengths) // lanes))
+    batches: list[list[int]] = []
+    room = 0
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if not batches or lengths[row] > room:
+            batches.append([])
+            room = budget
+        batches[-1].append(row)
+        room -= lengths[row]
+    return batches

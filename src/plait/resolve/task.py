@@ -1,0 +1,268 @@
+"""One task of a run: its files read, its labels understood, everything decided that the recipe left open."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from plait.data.derive import as_derived
+from plait.data.examples import Examples, examples_from, in_order
+from plait.data.folds import hold_out_fold
+from plait.data.kinds import KINDS, Kind
+from plait.data.labels import Labels, guess_kind, labels_from
+from plait.data.read import BadRow, Rows, row_mistakes
+from plait.data.splits import divide, limit_rows, read_splits
+from plait.errors import DataError, RecipeError
+from plait.heads import HEADS
+from plait.losses import LOSSES, Loss
+from plait.model.tasks import TaskSpec
+from plait.recipe.options import complete_options
+from plait.recipe.schema import Choice, Label, LossChoice, Recipe, Task
+from plait.resolve.positives import positive_rows
+from plait.resolve.validate import (
+    has_prediction_loss,
+    validate_headless,
+    validate_known_head,
+    validate_known_task,
+    validate_labels,
+    validate_metric_classes,
+    validate_positives,
+    validate_task,
+)
+
+__all__ = ["ResolvedTask", "default_head", "resolve_task"]
+
+
+@dataclass(frozen=True)
+class ResolvedTask:
+    """One task of a run: what the model knows about it, and its examples by split."""
+
+    spec: TaskSpec
+    settings: Task  # with every default filled in
+    splits: dict[str, Examples]
+    class_weights: np.ndarray | None
+    bad: list[BadRow]  # skipped
+    unpaired: dict[str, int] = field(default_factory=dict)  # by split: rows without a partner to form a triplet with
+    notes: list[str] = field(default_factory=list)  # about its fold
+
+    @property
+    def train(self) -> Examples:
+        return self.splits["train"]
+
+    @property
+    def losses(self) -> tuple[LossChoice, ...]:
+        assert self.settings.loss is not None, "filled in when the task is resolved"
+        return self.settings.loss
+
+    @property
+    def batch_size(self) -> int:
+        assert self.settings.batch_size is not None, "filled in when the task is resolved"
+        return self.settings.batch_size
+
+
+def resolve_task(recipe: Recipe, name: str, limit: int, width: int, known: TaskSpec | None = None) -> ResolvedTask:
+    """Read the data of a task and decide what the recipe left open.
+
+    `limit` and `width` are the encoder's; `known` is the task of that name in a model that the run starts from.
+    """
+    given, fold, seed = recipe.tasks[name], recipe.fold, f"{recipe.seed}/{name}"
+    task = as_derived(given)
+    rows = read_splits(given, fold=fold)
+    bad = in_order([row for part in rows.values() for row in part.bad])
+    if not len(rows["train"]):
+        raise DataError(*row_mistakes(bad) or [f"{recipe.where('tasks', name, 'train')}the training data has no rows"])
+    try:
+        labels = _resolve_labels(task, rows["train"], known)  # from all of it, before dev is split off
+    except DataError as error:
+        raise DataError(*row_mistakes(bad), recipe.where("tasks", name, "label") + str(error)) from None
+    complete = _complete_task(task, labels, recipe, known)
+    if known and not task.head and (conflict := validate_known_head(recipe, name, complete, labels, known)):
+        raise RecipeError(conflict)
+    if not complete.head and (mistakes := list(validate_headless(recipe, name))):
+        raise RecipeError(*mistakes)
+    try:
+        rows = divide(rows, given, labels.kind, seed, fold)
+    except DataError as error:
+        raise DataError(*row_mistakes(bad), f"{recipe.where('tasks', name)}{error}") from None
+    mistakes = list(validate_task(recipe, name, complete, labels, width))
+    splits, bad = _all_examples(task, rows, labels)
+    if recipe.bad_rows == "stop":
+        mistakes += row_mistakes(bad)
+    sound = not bad or recipe.bad_rows == "skip"
+    for split, part in splits.items():
+        if task.sources(split) and not len(part) and sound:
+            mistakes.append(f"{recipe.where('tasks', name, split)}the data has no usable rows")
+    splits = {split: part for split, part in splits.items() if len(part)}
+    mistakes += validate_labels(recipe, name, labels, splits) if sound and complete.head else []
+    mistakes += validate_metric_classes(recipe, name, complete, splits)
+    if mistakes:
+        raise RecipeError(*mistakes)
+    if task.learn and (few := list(validate_positives(recipe, name, complete, labels, splits["train"]))):
+        raise RecipeError(*few)
+    notes: list[str] = []
+    if fold and complete.head:
+        try:
+            held = hold_out_fold(splits, complete, labels.kind, fold, seed)
+        except DataError as error:
+            raise DataError(f"{recipe.where('tasks', name)}{error}") from None
+        splits, notes = held.splits, held.notes(labels)
+        if mistakes := list(validate_metric_classes(recipe, name, complete, splits)):
+            raise RecipeError(*mistakes)
+    if not complete.head:
+        splits["train"] = _positives_only(complete, labels, splits["train"])
+    splits = {split: limit_rows(part, complete, split, seed) for split, part in splits.items()}
+    spec = _spec_of(name, complete, labels, limit)
+    if known and (conflict := validate_known_task(recipe, name, spec, known)):
+        raise RecipeError(conflict)
+    settings = complete
+    if given.derive:
+        settings = complete.model_copy(update={"text": given.text, "label": given.label, "derive": given.derive})
+    unpaired = {split: part.unpaired for split, part in rows.items() if part.unpaired}
+    weights = _class_weights(complete, labels, splits["train"].labels)
+    return ResolvedTask(spec, settings, splits, weights, bad, unpaired, notes)
+
+
+def default_head(kind: Kind, texts: int) -> str:
+    """The head of a task that names none; "" if it has none."""
+    return KINDS[kind].heads[texts - 1]
+
+
+def _spec_of(name: str, task: Task, labels: Labels, limit: int) -> TaskSpec:
+    assert task.loss is not None, "filled in before"
+    return TaskSpec(
+        name=name,
+        text=task.text,
+        label=task.label_columns,
+        quoting=task.quoting,
+        labels=labels,
+        head=HEADS.versioned(task.head.name) if task.head else "",
+        head_options=task.head.options if task.head else {},
+        link=_deciding_loss(task.loss).links[labels.kind] if task.head else "",
+        metric=task.metric or "",
+        threshold=0.5,
+        max_length=task.max_length or limit,
+    )
+
+
+def _deciding_loss(losses: Sequence[LossChoice]) -> Loss:
+    """The loss that determines what the head's outputs mean: the first on predictions, if there is one."""
+    entries = [LOSSES[loss.name] for loss in losses]
+    return next((loss for loss in entries if loss.of_predictions), entries[0])
+
+
+def _positives_only(task: Task, labels: Labels, examples: Examples) -> Examples:
+    """The examples that a task without a head learns from: the positives, unless a loss uses other rows too."""
+    losses = task.loss or ()
+    if any(LOSSES[loss.name].takes != "positives" for loss in losses):
+        return examples
+    chosen = [positive_rows(loss, labels, examples.labels) for loss in losses]
+    return examples.chosen(np.flatnonzero(np.any(chosen, axis=0)).tolist())
+
+
+def _all_examples(task: Task, rows: dict[str, Rows], labels: Labels) -> tuple[dict[str, Examples], list[BadRow]]:
+    """The examples of every split, and every bad row."""
+    splits: dict[str, Examples] = {}
+    bad: list[BadRow] = []
+    for split, part in rows.items():
+        splits[split], found = examples_from(part, task.text, task.label_columns, labels)
+        bad += found
+    return splits, in_order(bad)
+
+
+def _resolve_labels(task: Task, train: Rows, known: TaskSpec | None) -> Labels:
+    """What the labels mean: as the recipe says, as the model knows them, or as the training data has them."""
+    given = task.label
+    columns = {column: train.columns[column] for column in task.label_columns}
+    silent = given is None or given == Label(column=given.column)
+    if known and silent and len(known.label) == len(columns):
+        return known.labels
+    kind = _resolve_kind(task, train)
+    if given is None:
+        return labels_from(columns, kind)
+    return labels_from(
+        columns,
+        kind,
+        classes=given.classes,
+        range=given.range,
+        positive=given.positive,
+        separator=given.separator,
+    )
+
+
+def _resolve_kind(task: Task, train: Rows) -> Kind:
+    """The kind of label: as the recipe says, as the losses require, or as the values look."""
+    label = task.label
+    if label is None:
+        return "triplets" if len(task.text) == 3 else "unlabelled"
+    if label.kind is not None:
+        return label.kind
+    if len(label.column) > 1 or label.separator is not None:
+        return "multilabel"
+    given: dict[Kind, object] = {"classes": label.classes, "score": label.range, "yes_no": label.positive}
+    for kind, value in given.items():
+        if value is not None:
+            return kind
+    looks = guess_kind(train.columns[label.column[0]], pair=len(task.text) == 2)
+    losses = task.loss or ()
+    for loss in losses:
+        if implied := LOSSES[loss.name].implied_kind(loss.options):
+            return implied  # type: ignore[return-value]  # a name in KINDS
+    if not losses:
+        return looks
+    links = [LOSSES[loss.name].links for loss in losses]
+    kinds = [kind for kind in links[0] if KINDS[kind].labelled and all(kind in others for others in links)]
+    return looks if looks in kinds or not kinds else kinds[0]  # type: ignore[return-value]
+
+
+def _complete_task(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec | None = None) -> Task:
+    """The task with every default filled in."""
+    losses = task.loss or (LossChoice(name=labels.about.loss or ""),)
+    head = task.head or _head_for(task, labels, recipe, known)
+    names = dict(zip(labels.classes, labels.names, strict=True))
+    has_class_keys = labels.about.has_classes and not labels.about.is_yes_no
+    return task.model_copy(
+        update={
+            "head": head and head.model_copy(update={"options": complete_options(HEADS[head.name], head.options)[0]}),
+            "loss": tuple(
+                loss.model_copy(update={"options": complete_options(LOSSES[loss.name].function, loss.options)[0]})
+                for loss in losses
+            ),
+            "metric": task.metric or (labels.about.metric if head else None),
+            "batch_size": task.batch_size or recipe.batch_size,
+            "rows": task.rows or recipe.rows,
+            "dev_rows": task.dev_rows or recipe.dev_rows,
+            "label": task.label
+            and Label(
+                column=task.label.column,
+                kind=labels.kind,  # type: ignore[arg-type]  # triplets have no label
+                classes=names if has_class_keys else None,
+                range=(labels.low, labels.high) if labels.about.is_score else None,
+                positive=task.label.positive,
+                separator=labels.separator,
+            ),
+        }
+    )
+
+
+def _head_for(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec | None) -> Choice | None:
+    """The head of a task that names none; no head with weights if no loss would train them."""
+    if known:
+        newest = HEADS.versioned(known.head_name) == known.head
+        return Choice(name=known.head_name if newest else known.head, options=known.head_options)
+    name = default_head(labels.kind, len(task.text))
+    if name and recipe.shared_layer and not HEADS[name].after_shared_layer:
+        name = "difference_product" if len(task.text) == 2 else ""
+    if not name:
+        return None
+    trained = task.loss is None or has_prediction_loss(task)
+    return Choice(name=name) if trained or not HEADS[name].output_layer else None
+
+
+def _class_weights(task: Task, labels: Labels, encoded: np.ndarray) -> np.ndarray | None:
+    """A weight per class: as given, or such that every class counts equally."""
+    if task.class_weights is None:
+        return None
+    if isinstance(task.class_weights, dict):
+        return np.array([task.class_weights[word] for word in labels.classes], dtype=np.float32)
+    counts = np.bincount(encoded, minlength=len(labels.classes))
+    return (len(encoded) / (len(counts) * np.maximum(counts, 1))).astype(np.float32)

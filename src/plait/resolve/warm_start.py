@@ -1,0 +1,104 @@
+"""A run that starts from a trained plait model: its heads are kept, its tasks are scored before and after."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plait.data.examples import Examples
+from plait.errors import PlaitError, RecipeError, did_you_mean
+from plait.model.directory.record import ModelDirectory, find_model, open_directory
+from plait.model.tasks import TaskSpec
+from plait.recipe.schema import Choice, Recipe
+from plait.runs.origins import TaskOrigin, known_origins, split_examples
+
+__all__ = ["KeptTask", "StartModel", "find_start_model", "inherit_settings"]
+
+
+@dataclass(frozen=True)
+class KeptTask:
+    """A task that the model has, and that the recipe or a stage of it does not train."""
+
+    spec: TaskSpec
+    dev: Examples | None  # None: its dev data cannot be found
+    why: str  # the reason, if it cannot
+    origin: TaskOrigin | None
+
+
+@dataclass(frozen=True)
+class StartModel:
+    """The plait model that a run starts from."""
+
+    directory: ModelDirectory
+    kept: dict[str, KeptTask]
+
+    @property
+    def tasks(self) -> dict[str, TaskSpec]:
+        """All its tasks."""
+        return self.directory.record.tasks
+
+    @property
+    def pooling(self) -> str:
+        return self.directory.record.pooling
+
+    @property
+    def shared_layer(self) -> Any:
+        return self.directory.record.shared_layer
+
+
+def find_start_model(recipe: Recipe, data: Path | None, verified: ModelDirectory | None = None) -> StartModel | None:
+    """The plait model that the recipe names as its encoder, if it is one; its data may be in the folder `data`.
+
+    `verified` is its directory, if an earlier stage has found it already.
+    """
+    directory = verified or _open_start_model(recipe)
+    if directory is None:
+        return None
+    tasks = directory.record.tasks
+    origins = known_origins(directory.folder, directory.record)
+    kept = {name: _keep(spec, origins.get(name), data) for name, spec in tasks.items() if name not in recipe.tasks}
+    return StartModel(directory, kept)
+
+
+def _open_start_model(recipe: Recipe) -> ModelDirectory | None:
+    folder = find_model(recipe.encoder)
+    if folder is None:
+        return None
+    directory = open_directory(folder)
+    if directory.record.is_ensemble:
+        where, member = recipe.where("encoder"), folder / "members/1"
+        raise RecipeError(f"{where}{recipe.encoder} is an ensemble; start from one of its members, such as {member}")
+    directory.verify()
+    return directory
+
+
+def _keep(spec: TaskSpec, origin: TaskOrigin | None, data: Path | None) -> KeptTask:
+    """A task with its dev data, if that can still be found."""
+    if origin is None or not origin.data.get("dev"):
+        return KeptTask(spec, None, "it was trained without dev data", origin)
+    try:
+        return KeptTask(spec, split_examples(spec, origin, "dev", data), "", origin)
+    except PlaitError as error:
+        why = error.mistakes[0].removeprefix(f"{spec.name}: ").partition(", or --on")[0]  # an option of evaluate
+        return KeptTask(spec, None, why, origin)
+
+
+def inherit_settings(recipe: Recipe, start: StartModel | None) -> Recipe:
+    """The recipe with the settings that kept heads rely on; refuses a recipe that contradicts them."""
+    if start is None:
+        if recipe.freeze:
+            raise RecipeError(f"{recipe.where('freeze')}the encoder is not a plait model, so it has no heads to freeze")
+        return recipe
+    layer = start.shared_layer and Choice.model_validate(start.shared_layer)
+    mistakes = [
+        f"{recipe.where('freeze')}the model has no task {name!r}; {did_you_mean(name, start.tasks)}"
+        for name in recipe.freeze
+        if name not in start.tasks
+    ]
+    if "pooling" in recipe.model_fields_set and recipe.pooling != start.pooling:
+        mistakes.append(f"{recipe.where('pooling')}the model uses {start.pooling} pooling, and its heads rely on it")
+    if "shared_layer" in recipe.model_fields_set and recipe.shared_layer != layer:
+        has = f"the shared layer {layer.name}" if layer else "no shared layer"
+        mistakes.append(f"{recipe.where('shared_layer')}the model has {has}, and its heads rely on it")
+    if mistakes:
+        raise RecipeError(*mistakes)
+    return recipe.model_copy(update={"pooling": start.pooling, "shared_layer": layer})

@@ -1,0 +1,189 @@
+"""The directory of a run: used by one process at a time, resumed only as it began."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from plait.data.frames import is_table, write_table
+from plait.data.read import BadRow
+from plait.errors import DataError, RunError
+from plait.files import atomic_file, lock, read_json, remove_leftovers, write_json
+from plait.recipe.read import write_recipe
+from plait.recipe.schema import SPLITS, Recipe
+from plait.runs.records import MetricsLine, ResultRecord, RunRecord, parse_line, read_lines
+
+__all__ = ["RunDirectory"]
+
+
+class RunDirectory:
+    """Paths and records of a run directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.recipe = folder / "recipe.yaml"
+        self.metrics = folder / "metrics.jsonl"
+        self.checkpoints = folder / "checkpoints"
+        self.best = folder / "best"
+        self.kept = folder / "kept"  # the best models, if several are kept
+        self.bad_rows = folder / "bad-rows.jsonl"
+        self._record = folder / "run.json"
+        self._result = folder / "result.json"
+        self._baselines = folder / "baselines.json"
+        self._single_task_scores = folder / "single_task.json"
+
+    @property
+    def tables(self) -> Path:
+        """Tables that were passed in memory; an older plait called the folder `given`."""
+        former = self.folder / "given"
+        return former if former.is_dir() else self.folder / "tables"
+
+    @property
+    def single_tasks(self) -> Path:
+        """The runs that train one task alone; an older plait called the folder `alone`."""
+        former = self.folder / "alone"
+        return former if former.is_dir() else self.folder / "single_task"
+
+    @property
+    def has_begun(self) -> bool:
+        return self._record.is_file()
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the run itself is finished; single-task runs may still be missing."""
+        return self._result.is_file()
+
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.is_trained and (not self.record.single_task or self.read_single_task_scores() is not None)
+
+    @cached_property
+    def record(self) -> RunRecord:
+        """How the run began."""
+        if not self.has_begun:
+            raise RunError(f"{self.folder}: not a run; start one with plait train RECIPE --out {self.folder}")
+        return RunRecord.read(self._record)
+
+    def read_result(self) -> ResultRecord:
+        return ResultRecord.read(self._result)
+
+    def write_result(self, result: ResultRecord) -> None:
+        """Write the result, and delete the checkpoints that it makes superfluous."""
+        write_json(self._result, result.to_json())
+        self.drop_checkpoints()
+
+    def drop_checkpoints(self) -> None:
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+
+    def read_baselines(self) -> dict[str, Any] | None:
+        """Split → baseline → task → value; None if they have not been measured."""
+        return read_json(self._baselines) if self._baselines.is_file() else None
+
+    def write_baselines(self, baselines: Mapping[str, Any]) -> None:
+        write_json(self._baselines, baselines)
+
+    def read_single_task_scores(self) -> dict[str, float] | None:
+        """Task → its score when trained alone; None if they are not all measured yet."""
+        for path in (self._single_task_scores, self.folder / "alone.json"):  # its name before 0.2
+            if path.is_file():
+                return dict(read_json(path))
+        return None
+
+    def write_single_task_scores(self, scores: Mapping[str, float]) -> None:
+        write_json(self._single_task_scores, scores)
+
+    def check_free(self) -> None:
+        """Refuse a directory that holds a run or anything else; leftovers of a run that never began may stay."""
+        if self.has_begun:
+            resume = f"a run; resume it with plait train --resume {self.folder}, or"
+            what = "a finished run;" if self.is_trained else resume
+            raise RunError(f"{self.folder}: already holds {what} choose another --out")
+        if self.folder.exists() and not self.folder.is_dir():
+            raise RunError(f"{self.folder}: is a file; choose another --out")
+        left = {".lock", self.recipe.name, self.bad_rows.name, self.tables.name}
+        others = [path.name for path in self.folder.glob("*") if path.name not in left and path.suffix != ".part"]
+        if others:
+            raise RunError(f"{self.folder}: not empty, it contains {sorted(others)[0]}; choose another --out")
+
+    def create(self, record: RunRecord, recipe: Recipe, bad: Mapping[str, Sequence[BadRow]]) -> None:
+        """Write how the run begins; run.json comes last and makes it a run. The caller holds the lock."""
+        self.check_free()
+        write_recipe(recipe, self.recipe)
+        if bad:
+            with atomic_file(self.bad_rows) as temporary, temporary.open("w", encoding="utf-8") as file:
+                for task, rows in bad.items():
+                    file.writelines(json.dumps({"task": task, **asdict(row)}) + "\n" for row in rows)
+        write_json(self._record, record.to_json())
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out; what a killed one left half-written is deleted."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with lock(self.folder / ".lock", wait=False) as held:
+            if not held:
+                raise RunError(f"{self.folder}: another process is training this run")
+            for folder in (self.folder, self.checkpoints, self.kept):
+                remove_leftovers(folder)
+            yield
+
+    def cut_metrics(self, step: int) -> None:
+        """Drop the lines after a step, and a line that was cut short."""
+        if not self.metrics.is_file():
+            return
+        kept = []
+        for line in self.metrics.read_text(encoding="utf-8").splitlines(keepends=True):
+            try:
+                if not line.endswith("\n") or parse_line(line).step > step:
+                    break
+            except ValueError:
+                break
+            kept.append(line)
+        with self.metrics.open("r+", encoding="utf-8") as file:
+            file.truncate(len("".join(kept).encode()))
+            os.fsync(file.fileno())
+
+    def metrics_lines(self) -> Iterator[MetricsLine]:
+        return read_lines(self.metrics)
+
+    def store_tables(self, recipe: object) -> Any:
+        """A recipe whose tables in memory are files of the run, where resuming finds them."""
+        if not isinstance(recipe, Mapping):
+            return recipe
+        stored = self._store_block(recipe, "", "")
+        if isinstance(stages := recipe.get("stages"), list | tuple):
+            blocks = [self._store_block(block, f"stages.{n}.", f"{n + 1}.") for n, block in enumerate(stages)]
+            stored = {**stored, "stages": blocks}
+        return stored
+
+    def _store_block(self, block: Any, path: str, prefix: str) -> Any:
+        """The same for the tasks of a recipe or stage; `prefix` distinguishes their files."""
+        if not isinstance(block, Mapping) or not isinstance(block.get("tasks"), Mapping):
+            return block
+        tasks = {}
+        for name, task in block["tasks"].items():
+            given = {split: task[split] for split in SPLITS if split in task} if isinstance(task, Mapping) else {}
+            files = {}
+            for split, value in given.items():
+                where = f"{path}tasks.{name}.{split}"
+                if not is_table(value):
+                    _check_sources(value, where)
+                    continue
+                file = self.tables / f"{prefix}{name}-{split}.jsonl"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_table(value, file, where)
+                files[split] = str(file.resolve())
+            tasks[name] = {**task, **files} if files else task
+        return {**block, "tasks": tasks}
+
+
+def _check_sources(given: object, where: str) -> None:
+    """Refuse what is neither a file nor a table, and would be taken for the name of a file."""
+    for source in given if isinstance(given, list | tuple) else [given]:
+        if not isinstance(source, str | Path | Mapping | int | float | None):
+            found = type(source).__name__
+            raise DataError(f"{where}: expected a file, a data frame or a list of dicts, found {found}")

@@ -1,0 +1,130 @@
+"""Where the data of a trained task came from, and the examples that a model is to be scored on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from plait.data.examples import Examples, examples_from, sound_examples
+from plait.data.folds import hold_out_fold
+from plait.data.read import read_rows
+from plait.data.splits import divide, limit_rows, read_splits
+from plait.errors import DataError, RequestError
+from plait.files import sha256_of
+from plait.model.directory.record import ModelRecord, portable, portable_task, recipe_tasks
+from plait.model.tasks import TaskSpec, parse_task_files
+from plait.recipe.schema import Source, Task
+from plait.runs.directory import RunDirectory
+
+__all__ = ["TaskOrigin", "find_split", "given_examples", "known_origins", "split_examples"]
+
+
+@dataclass(frozen=True)
+class TaskOrigin:
+    """Where the data of a trained task came from."""
+
+    task: dict[str, Any]  # its block of the recipe
+    data: dict[str, Any]  # split → files with rows and sha256
+    seed: int
+    bad_rows: str
+    fold: str | None = None
+
+    def to_json(self, *, folders: bool) -> dict[str, Any]:
+        """For run.json with the folders of this machine, for plait.json without."""
+        return {**asdict(self), "task": self.task if folders else portable_task(self.task)}
+
+
+def given_examples(tasks: Mapping[str, TaskSpec], assignments: Sequence[str]) -> dict[str, Examples]:
+    """The examples of TASK=FILE on the command line."""
+    given, mistakes = parse_task_files("--on", assignments, tasks)
+    files: dict[str, list[Source]] = {}
+    for task, name in given:
+        files.setdefault(task, []).append(Source(file=name))
+    if mistakes:
+        raise RequestError(*mistakes)
+    examples: dict[str, Examples] = {}
+    for task, sources in files.items():
+        spec = tasks[task]
+        try:
+            columns = [*spec.text, *spec.label]
+            rows = read_rows(sources, columns, lists=spec.label, quoting=spec.quoting, split="test")
+            examples[task] = sound_examples(rows, spec.text, spec.label, spec.labels)
+        except DataError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise DataError(*mistakes)
+    return examples
+
+
+def known_origins(folder: Path, record: ModelRecord) -> dict[str, TaskOrigin]:
+    """The data behind each task of a model: with the paths of its run if that is still there, else by name."""
+    recipe, kept = record.provenance.recipe, record.provenance.kept
+    here = folder.resolve()
+    for place in (here.parent, here.parent.parent):  # RUN/best, or RUN/kept/epoch3
+        run = RunDirectory(place)
+        if run.has_begun and portable(run.record.recipe) == recipe:  # not a run that the model was copied into
+            recipe, kept = run.record.recipe, run.record.kept
+    blocks = recipe_tasks(recipe)
+    own = {
+        task: TaskOrigin(blocks[task], data, recipe["seed"], recipe.get("bad_rows", "stop"), recipe.get("fold"))
+        for task, data in record.provenance.data.items()
+    }
+    return {**{task: TaskOrigin(**origin) for task, origin in kept.items()}, **own}
+
+
+def find_split(record: ModelRecord, folder: Path, split: str, data: Path | None) -> dict[str, Examples]:
+    """The examples of a split that a model was trained with: from its run's files, or by name in the folder `data`."""
+    if not record.tasks:
+        raise RequestError(f"{folder}: no task to score; it is a plain encoder, which only embeds")
+    examples: dict[str, Examples] = {}
+    mistakes: list[str] = []
+    for task, origin in known_origins(folder, record).items():
+        if not origin.data.get(split) or task not in record.tasks:  # a task without a head is not part of the model
+            continue
+        try:
+            examples[task] = split_examples(record.tasks[task], origin, split, data)
+        except (RequestError, DataError) as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise RequestError(*mistakes)
+    if not examples:
+        members = record.provenance.members
+        why = f"its members do not share their {split} data" if members else f"it was trained without {split} data"
+        raise RequestError(f"{folder}: {why}; give --on TASK=FILE")
+    return examples
+
+
+def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | None) -> Examples:
+    """The examples of one split of a trained task, if its files are still those of the training."""
+    task = Task.model_validate(origin.task)
+    key, seed = task.key(split, origin.fold), f"{origin.seed}/{spec.name}"
+    known = {(file["name"], file["sha256"]) for file in origin.data[split]}  # two folders may have a file of one name
+    mistakes: list[str] = []
+
+    def locate(given: Source) -> Source:
+        if given.on_hub:
+            return given
+        name = Path(given.file).name
+        places = [data / name, Path(given.file)] if data else [Path(given.file)]
+        path = next((place for place in places if place.is_file()), places[0])
+        if not path.is_file():
+            mistakes.append(f"{spec.name}: no file {path}; give its folder with --data, or --on {spec.name}=FILE")
+        elif (name, sha256_of(path)) not in known:
+            mistakes.append(
+                f"{spec.name}: {path} is not the {split} file of the training; give --on {spec.name}={path} to use it"
+            )
+        return given.model_copy(update={"file": str(path)})
+
+    located = task.model_copy(update={key: tuple(locate(source) for source in task.sources(split, origin.fold))})
+    if mistakes:
+        raise RequestError(*mistakes)
+    read = read_splits(located, [split], origin.fold)
+    parts = divide(read, located, spec.labels.kind, seed, origin.fold)
+    rows = parts[key if origin.fold else split]
+    if origin.bad_rows == "skip":
+        examples = examples_from(rows, spec.text, spec.label, spec.labels)[0]
+    else:
+        examples = sound_examples(rows, spec.text, spec.label, spec.labels)
+    if origin.fold and key == "train":
+        examples = hold_out_fold({"train": examples}, task, spec.labels.kind, origin.fold, seed).splits[split]
+    return limit_rows(examples, task, split, seed)

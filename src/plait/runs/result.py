@@ -1,0 +1,47 @@
+"""What a finished run has to show."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from plait.runs.directory import RunDirectory
+from plait.runs.records import StageResult
+
+__all__ = ["Result"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    run: Path
+    model: Path  # the best model's directory
+    scores: dict[str, Any]  # task → metric → value, of the best model on dev
+    baselines: dict[str, Any]  # split → baseline → task → value
+    best_step: int
+    steps: int
+    seconds: float  # of training and evaluation, without pauses
+    kept: tuple[str, ...] = ()  # tasks of the start model, or of earlier stages: scored, not trained
+    single_task: dict[str, float] = field(default_factory=dict)  # task → its metric on dev when trained alone
+    kept_models: tuple[Path, ...] = ()  # the best models' directories, best first, if several were kept
+    conflicts: dict[str, dict[str, float]] = field(default_factory=dict)  # by pair of tasks, if measured
+    stages: tuple[StageResult, ...] = ()  # empty if there is only one
+
+    @staticmethod
+    def of(run: RunDirectory, kept: tuple[str, ...], single_task: dict[str, float]) -> "Result":
+        """The result of a finished run directory."""
+        record = run.read_result()
+        return Result(
+            run=run.folder,
+            model=run.best,
+            scores=record.scores,
+            baselines=record.baselines,
+            best_step=record.best_step or 0,
+            steps=record.steps,
+            seconds=record.seconds,
+            kept=kept,
+            single_task=single_task,
+            kept_models=tuple(run.kept / model.name for model in record.kept),
+            conflicts=record.conflicts,
+            stages=tuple(record.stages),
+        )

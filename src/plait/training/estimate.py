@@ -1,0 +1,197 @@
+"""What a recipe would train: rows, labels, steps, repeats, memory and time."""
+
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from plait.data.batch import tokenize_views
+from plait.data.tokenize import TokenTable
+from plait.recipe.schema import SPLITS
+from plait.resolve.run import ResolvedRun
+from plait.resolve.task import ResolvedTask
+from plait.schedules import Plan
+from plait.training.baselines import FROZEN_TIMES
+from plait.training.trainer import Trainer, build_start_model
+
+__all__ = [
+    "TRIED",
+    "CostEstimate",
+    "StagePreview",
+    "TaskPreview",
+    "preview_run",
+    "preview_tasks",
+    "total_cost",
+    "try_steps",
+]
+
+TRIED = 3  # steps that are really trained
+_INFERENCE = 0.35  # time to encode a token, as a share of the time to train on it
+_HEAD_STEP = 0.002  # seconds per step of heads on stored embeddings
+
+
+@dataclass(frozen=True)
+class TaskPreview:
+    """What would be trained for one task."""
+
+    task: str
+    rows: dict[str, int]  # by split
+    kind: str
+    labels: str  # classes or range
+    majority: float | None  # share of the most common class in train
+    tokens_median: float
+    tokens_95: float
+    truncated: int  # inputs
+    inputs: int  # of all splits
+    limit: int
+    steps_per_epoch: float
+    samples_per_epoch: float
+    seen: float  # how often each row is seen in the whole stage
+    head: str
+    loss: str
+    learns: bool  # False: it is only scored
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """What a run would cost, estimated from a few real steps."""
+
+    peak_memory: int  # bytes
+    seconds_per_step: float
+    seconds: float  # of the whole stage or run, evaluation and baselines included
+
+
+@dataclass(frozen=True)
+class StagePreview:
+    """What would be trained in one stage."""
+
+    tasks: list[TaskPreview]
+    steps: int
+    epochs: int
+    schedule: str
+    cost: CostEstimate | None
+
+
+def preview_run(resolved: ResolvedRun, *, trial: bool, baselines: bool = True) -> list[StagePreview]:
+    """A preview of every stage; with `trial`, some steps of each are trained to estimate its cost."""
+    model = build_start_model(resolved)
+    return [
+        _preview_stage(Trainer(stage, model), trial=trial, baselines=baselines and stage is resolved.last)
+        for stage in resolved.stages
+    ]
+
+
+def _preview_stage(trainer: Trainer, *, trial: bool, baselines: bool) -> StagePreview:
+    return StagePreview(
+        preview_tasks(trainer),
+        trainer.steps,
+        len(trainer.plan.epochs),
+        trainer.recipe.schedule.name,
+        try_steps(trainer, baselines=baselines) if trial else None,
+    )
+
+
+def total_cost(stages: Sequence[StagePreview]) -> CostEstimate | None:
+    """The cost of the whole run."""
+    tried = [(stage.steps, stage.cost) for stage in stages if stage.cost]
+    if not tried:
+        return None
+    per_step = sum(steps * cost.seconds_per_step for steps, cost in tried) / sum(steps for steps, _ in tried)
+    return CostEstimate(max(cost.peak_memory for _, cost in tried), per_step, sum(cost.seconds for _, cost in tried))
+
+
+def preview_tasks(trainer: Trainer) -> list[TaskPreview]:
+    drawn = _drawn_rows(trainer.plan, trainer.steps)
+    epochs = max(1, len(trainer.plan.epochs))
+    facts = []
+    for name, task in trainer.resolved.tasks.items():
+        tables = [table for split in task.splits for table in _split_tokens(trainer, task, split)]
+        lengths = np.concatenate([table.lengths for table in tables])
+        labels = task.spec.labels
+        counts = labels.about.class_counts(task.train.labels)
+        batches, rows = drawn.get(name, (0, 0))
+        facts.append(
+            TaskPreview(
+                task=name,
+                rows={split: len(examples) for split, examples in task.splits.items()},
+                kind=labels.kind,
+                labels=labels.describe(),
+                majority=None if counts is None else float(counts.max() / len(task.train)),
+                tokens_median=float(np.median(lengths)),
+                tokens_95=float(np.percentile(lengths, 95)),
+                truncated=sum(table.truncated for table in tables),
+                inputs=len(lengths),
+                limit=task.spec.max_length,
+                steps_per_epoch=batches / epochs,
+                samples_per_epoch=rows / epochs,
+                seen=rows / len(task.train),
+                head=task.spec.head_name or "none",
+                loss=", ".join(loss.name for loss in task.losses),
+                learns=task.settings.learn,
+            )
+        )
+    return facts
+
+
+def _drawn_rows(plan: Plan, steps: int) -> dict[str, tuple[int, int]]:
+    """How many batches and rows of each task `steps` steps draw."""
+    drawn = dict.fromkeys(plan.tasks, (0, 0))
+    done = 0
+    for epoch in range(len(plan.epochs)):
+        for planned in plan.epoch_plan(epoch):
+            if done == steps:
+                return drawn
+            done += 1
+            for task, rows in planned:
+                batches, total = drawn[task]
+                drawn[task] = batches + 1, total + len(rows)
+    return drawn
+
+
+def try_steps(trainer: Trainer, *, baselines: bool = True) -> CostEstimate:
+    """Train a few steps, including the longest of the run; the trainer is of no use afterwards."""
+    planned = [step for epoch in range(len(trainer.plan.epochs)) for step in trainer.plan.epoch_plan(epoch)]
+    planned = planned[: trainer.steps]
+    tokens = [sum(int(trainer.plan.tasks[task].lengths[list(rows)].sum()) for task, rows in step) for step in planned]
+    typical = np.argsort(np.abs(np.array(tokens) - np.mean(tokens)), kind="stable")[: TRIED - 1].tolist()
+    trainer.step(0, planned[int(np.argmax(tokens))])
+    started = time.perf_counter()
+    for number, index in enumerate(typical, start=1):
+        trainer.step(number, planned[index])
+    per_token = (time.perf_counter() - started) / max(1, sum(tokens[index] for index in typical))
+    recipe, tasks = trainer.recipe, trainer.resolved.tasks.values()
+    train, dev, test = (
+        sum(
+            len(table.ids)
+            for task in tasks
+            if task.settings.learn or split != "train"
+            for table in _split_tokens(trainer, task, split)
+        )
+        for split in SPLITS
+    )
+    epochs = len(trainer.plan.epochs)
+    evaluations = epochs if recipe.evaluate_every == "epoch" else trainer.steps // recipe.evaluate_every + epochs
+    encoded = 2 * dev * evaluations + (train + dev + test if baselines else 0)  # train is sampled to the size of dev
+    # With a frozen encoder every text is encoded once, as a step of the trial did.
+    seconds = per_token * (sum(tokens) + _INFERENCE * encoded if recipe.train_encoder else train + encoded)
+    seconds += _HEAD_STEP * trainer.steps * (FROZEN_TIMES if baselines else 0)
+    return CostEstimate(_peak_memory(), per_token * float(np.mean(tokens)), seconds)
+
+
+def _split_tokens(trainer: Trainer, task: ResolvedTask, split: str) -> list[TokenTable]:
+    """The tokenized inputs of a split of a task."""
+    if split not in task.splits:
+        return []
+    if split == "train" and task.settings.learn:
+        return list(trainer.tokens[task.spec.name].values())
+    texts = task.splits[split].texts
+    return list(tokenize_views(trainer.model.tokenizer, texts, task.spec.views, task.spec.max_length).values())
+
+
+def _peak_memory() -> int:
+    """The peak memory of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

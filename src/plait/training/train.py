@@ -1,0 +1,326 @@
+"""A run from its recipe to its best model, and its continuation after an interruption."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+import plait
+from plait.errors import NotFiniteError, RecipeError, RunError
+from plait.gradients.conflict import summarize
+from plait.model.directory.load import load_weights
+from plait.model.directory.record import open_directory
+from plait.model.model import Model
+from plait.progress import Progress, SilentProgress
+from plait.recipe.read import read_recipe, recipe_from
+from plait.recipe.schema import Recipe
+from plait.recipe.tree import Tree, load_tree, plain, set_keys, use_profile
+from plait.recipe.upgrade import upgrade_recipe
+from plait.resolve.run import ResolvedRun, ResolvedStage, resolve_run
+from plait.resolve.saved import differences, recipe_differences
+from plait.resolve.single_task import single_task_recipe
+from plait.resolve.variants import VARIANTS, pin_versions, variant_versions
+from plait.runs.checkpoint import Position, load_checkpoint, newest_checkpoint, read_position
+from plait.runs.directory import RunDirectory
+from plait.runs.records import ConflictLine, ResultRecord, RunRecord, StageResult
+from plait.runs.result import Result
+from plait.training.baselines import find_baselines
+from plait.training.stage import RunContext, StageRun, Stopped
+from plait.training.threads import choose_threads, restore_threads
+from plait.training.trainer import Trainer, build_start_model
+
+__all__ = ["Stopped", "as_recipe", "check_unchanged", "resume", "train"]
+
+_Stop = Callable[[], bool]
+
+
+@restore_threads()
+def train(
+    recipe: str | Path | Mapping[str, Any] | Recipe,
+    out: str | Path | None = None,
+    *,
+    data: str | Path | None = None,
+    profile: str | None = None,
+    overrides: Sequence[str] = (),
+    baselines: bool = True,
+    single_task: bool = False,
+    keep: int = 0,
+    threads: int | Literal["auto"] | None = None,
+    progress: Progress | None = None,
+    stop: _Stop = lambda: False,
+) -> Result:
+    """Train a recipe into a new run directory.
+
+    `recipe` is a YAML file, a bundled name such as "starter", a row of a suite such as "best-of-bert#cosine", a mapping
+    with the same keys, or a Recipe. In a mapping, the train, dev and test of a task may be tables: pandas or polars
+    data frames, or lists of dicts. The run goes to `out`, by default runs/ with the name of the recipe. `data` is a
+    folder to look for data files in, `overrides` are changes such as "lr=1e-4". With `single_task`, each task is also
+    trained alone under the same settings. `keep` is how many of the best models stay in the run's folder `kept`.
+    `threads` is a number, "auto" for the fastest on this machine, or None for torch's current setting; a resumed run
+    uses the same number.
+    """
+    if keep < 0:
+        raise RunError(f"keep: expected a number of models, found {keep}")
+    name = Path(recipe).stem.replace("#", "-") if isinstance(recipe, str | Path) else "recipe"
+    run = RunDirectory(Path(out or Path("runs") / name))
+    run.check_free()
+    given = as_recipe(run.store_tables(recipe), data, profile, overrides)
+    resolved = resolve_run(given, Path(data) if data else None)
+    model = build_start_model(resolved)  # whatever can be refused is refused before there is a run
+    progress = progress or SilentProgress()
+    if threads == "auto":
+        choose_threads(model, progress)
+    elif threads is not None:
+        torch.set_num_threads(threads)
+    with run.locked():
+        record = _record_of(resolved, baselines=baselines, single_task=single_task, keep=keep)
+        run.create(record, resolved.recipe, resolved.data.bad)
+        return _run_to_end(run, resolved, model, progress, stop)
+
+
+@restore_threads()
+def resume(
+    folder: str | Path,
+    *,
+    recipe: str | Path | Recipe | None = None,
+    data: str | Path | None = None,
+    profile: str | None = None,
+    overrides: Sequence[str] = (),
+    progress: Progress | None = None,
+    stop: _Stop = lambda: False,
+) -> Result:
+    """Resume a run; it ends with the same bits as if it had never stopped."""
+    run = RunDirectory(Path(folder))
+    record = run.record
+    if run.is_trained:
+        run.drop_checkpoints()
+    if run.is_finished():
+        raise RunError(f"{run.folder}: already finished; its model is {run.best}")
+    tables = run.tables if run.tables.is_dir() else None  # tables of the run move with it
+    folder_of_data = data or tables
+    if recipe is None:
+        given = _saved_recipe(run, folder_of_data, profile, overrides)
+    else:
+        given = as_recipe(recipe, folder_of_data, profile, overrides)
+    resolved = _resolve_as_begun(given, record, Path(data) if data else None)
+    check_unchanged(run, resolved)
+    torch.set_num_threads(record.threads)  # another number of threads would sum in another order
+    progress = progress or SilentProgress()
+    if torch.__version__ != record.torch:
+        progress.note(f"begun with torch {record.torch}, resuming with {torch.__version__}: the last bits may differ")
+    with run.locked():
+        return _run_to_end(run, resolved, build_start_model(resolved), progress, stop)
+
+
+def as_recipe(
+    source: str | Path | Mapping[str, Any] | Recipe,
+    data: str | Path | None,
+    profile: str | None,
+    overrides: Sequence[str],
+) -> Recipe:
+    """The recipe of a file, a bundled name, a row of a suite (SUITE#ROW), a mapping or a Recipe, with overrides."""
+    folder = Path(data) if data else None
+    if isinstance(source, Recipe):
+        source = source.model_dump(mode="json")
+    if isinstance(source, Mapping):
+        tree = set_keys(use_profile(Tree(plain(source)), profile), _as_list(overrides))
+        return recipe_from(tree, VARIANTS, data=folder)
+    return read_recipe(source, VARIANTS, data=folder, profile=profile, overrides=_as_list(overrides))
+
+
+def _saved_recipe(run: RunDirectory, data: str | Path | None, profile: str | None, overrides: Sequence[str]) -> Recipe:
+    """The recipe in a run directory, which an older plait may have written."""
+    tree = load_tree(run.recipe, profile)
+    upgraded = Tree(upgrade_recipe(tree.values), tree.origins)
+    return recipe_from(set_keys(upgraded, _as_list(overrides)), VARIANTS, data=Path(data) if data else None)
+
+
+def _as_list(overrides: str | Sequence[str]) -> Sequence[str]:
+    """A single override in Python may be a bare string."""
+    return [overrides] if isinstance(overrides, str) else overrides
+
+
+def _resolve_as_begun(given: Recipe, record: RunRecord, data: Path | None) -> ResolvedRun:
+    """Resolve a recipe with the versions of its variants that the run began with."""
+    resolved = resolve_run(pin_versions(given, record.variants), data)
+    pinned = pin_versions(resolved.recipe, record.variants)  # heads and losses that the recipe left to the defaults
+    return resolved if pinned == resolved.recipe else resolve_run(pinned, data)
+
+
+def check_unchanged(run: RunDirectory, resolved: ResolvedRun) -> None:
+    """Refuse to resume with another recipe, encoder or data, and show the difference."""
+    record = run.record
+    now = resolved.recipe.model_dump(mode="json")  # files may have moved, their content may not have changed
+    changes = {
+        "recipe": recipe_differences(record.recipe, now, record.variants),
+        "encoder": differences(record.encoder, resolved.checkpoint.digests()),
+        "data": differences(record.data, resolved.stage_fingerprints),
+    }
+    changed = [f"{run.folder}: the {what} has changed: {line}" for what, lines in changes.items() for line in lines]
+    if changed:
+        raise RunError(*changed, "a run resumes only as it began; start a new one with another --out")
+
+
+def _record_of(resolved: ResolvedRun, *, baselines: bool, single_task: bool, keep: int) -> RunRecord:
+    return RunRecord(
+        plait=plait.__version__,
+        torch=torch.__version__,
+        threads=torch.get_num_threads(),
+        baselines=baselines,
+        single_task=single_task,
+        keep=keep,
+        recipe=resolved.recipe.model_dump(mode="json"),
+        encoder=resolved.checkpoint.digests(),
+        data=resolved.stage_fingerprints,
+        kept=resolved.kept_origins(folders=True),
+        variants=variant_versions(resolved.recipe),
+    )
+
+
+def _run_to_end(run: RunDirectory, resolved: ResolvedRun, model: Model, progress: Progress, stop: _Stop) -> Result:
+    """Everything that is left to do in a run; the caller holds its lock."""
+    if not run.is_trained:
+        _train_stages(run, resolved, model, progress, stop)
+    single_task = _train_single_tasks(run, resolved, progress, stop) if run.record.single_task else {}
+    return Result.of(run, tuple(resolved.last.kept), single_task)
+
+
+def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progress: Progress, stop: _Stop) -> None:
+    """The run itself, stage by stage; each stage starts with the best model of the one before."""
+    _report_data(run, resolved, progress)
+    baselines = find_baselines(run, resolved, progress)
+    checkpoint = newest_checkpoint(run.checkpoints)
+    position = read_position(checkpoint) if checkpoint else Position()
+    run.cut_metrics(position.step)
+    with run.metrics.open("a", encoding="utf-8", buffering=1) as metrics:
+        context = RunContext(run, resolved, metrics, baselines, progress, stop)
+        _train_stage(context, model, position, checkpoint)
+        while position.stage + 1 < len(resolved.stages):
+            which = "last" if position.best_score is None else "best"  # without a score the last model counts as best
+            position = position.next_stage(_stage_result(run, resolved.stages[position.stage], position))
+            load_weights(model, run.best)
+            progress.note(f"{context.stage_name(position.stage)} starts from the {which} model of the previous stage")
+            _train_stage(context, model, position)
+    _finish(run, resolved, model, position, baselines)
+
+
+def _train_stage(context: RunContext, model: Model, position: Position, checkpoint: Path | None = None) -> None:
+    """One stage, from its beginning or from a checkpoint."""
+    trainer = Trainer(context.resolved.stages[position.stage], model, context.world)
+    stage = StageRun(context, trainer, position)
+    name = context.stage_name(position.stage)
+    if checkpoint:
+        load_checkpoint(checkpoint, trainer.checkpoint_modules, trainer.optimizer)
+        where = f" in {name}" if name else ""
+        context.progress.note(f"resuming after step {position.step_in_stage:,} of {trainer.steps:,}{where}")
+    elif position.stage:
+        stage.save()  # resuming from here needs nothing from earlier stages
+    _report_truncation(trainer, context.progress)
+    trainer.store_embeddings(context.progress)
+    try:
+        stage.run_steps()
+    except NotFiniteError as error:
+        if not name:
+            raise
+        raise NotFiniteError(f"in {name}:", *error.mistakes) from None
+
+
+def _stage_result(run: RunDirectory, stage: ResolvedStage, position: Position) -> StageResult:
+    """What a stage achieved, at its end."""
+    lines = (line for line in run.metrics_lines() if isinstance(line, ConflictLine))
+    return StageResult(
+        tasks=list(stage.tasks),
+        steps=position.step_in_stage,
+        best_step=position.best_step,
+        best_score=position.best_score,
+        scores=open_directory(run.best).record.provenance.scores,
+        conflicts=summarize(line.cosines for line in lines if (line.stage or 0) == stage.stage),
+    )
+
+
+def _finish(
+    run: RunDirectory, resolved: ResolvedRun, model: Model, position: Position, baselines: dict[str, Any]
+) -> None:
+    last = _stage_result(run, resolved.last, position)
+    run.write_result(
+        ResultRecord(
+            best_step=position.best_step,
+            best_score=position.best_score,
+            steps=position.step,
+            seconds=position.seconds,
+            threads=torch.get_num_threads(),
+            scores=last.scores,
+            baselines=baselines,
+            conflicts=last.conflicts,
+            last_weights_sha256=_weights_digest(model),
+            kept=position.kept,
+            stages=[*position.finished, last] if position.stage else [],
+        )
+    )
+
+
+def _weights_digest(model: Model) -> str:
+    """The sha256 of all weights: two runs with equal digests ended with the same bits."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _train_single_tasks(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _Stop) -> dict[str, float]:
+    """The dev score of each task of the last stage when it is trained alone, in runs inside this one."""
+    scores: dict[str, float] = {}
+    for name, task in resolved.last.tasks.items():
+        if not task.settings.learn:
+            progress.note(f"{name}: not trained alone, it has learn: false")
+            continue
+        if "dev" not in task.splits:
+            progress.note(f"{name}: not trained alone, it has no dev data to score")
+            continue
+        part = RunDirectory(run.single_tasks / name)
+        if not part.is_trained:
+            progress.note(f"{name}: training it alone")
+            recipe = single_task_recipe(resolved.recipe, name)
+            try:
+                if part.has_begun:
+                    resume(part.folder, recipe=recipe, progress=progress, stop=stop)  # with this run's file locations
+                else:
+                    train(recipe, part.folder, baselines=False, progress=progress, stop=stop)
+            except Stopped:
+                where = f"stopped while training {name} alone"
+                raise Stopped(f"{where}; resume with plait train --resume {run.folder}") from None
+            except RecipeError as error:  # a head without weights on a frozen encoder
+                if part.has_begun:
+                    raise
+                progress.note(f"{name}: cannot be trained alone: {error.mistakes[0]}")
+                continue
+        found = part.read_result().scores.get(name, {})
+        if task.spec.metric in found:
+            scores[name] = found[task.spec.metric]
+    run.write_single_task_scores(scores)
+    return scores
+
+
+def _report_data(run: RunDirectory, resolved: ResolvedRun, progress: Progress) -> None:
+    """What a user should know about the data before training."""
+    data, start = resolved.data, resolved.last.start
+    for name, rows in data.bad.items():
+        progress.note(f"{name}: {len(rows):,} bad rows were skipped; they are listed in {run.bad_rows}")
+    for sentence in data.data_notes():
+        progress.note(sentence)
+    for name, task in (start.kept if start else {}).items():
+        if name not in data.tasks:
+            scored = "" if task.dev else f", and not scored: {task.why}"
+            progress.note(f"{name}: kept from {resolved.recipe.encoder}{scored}")
+
+
+def _report_truncation(trainer: Trainer, progress: Progress) -> None:
+    """How many training inputs are longer than the encoder reads."""
+    for name, tables in trainer.tokens.items():
+        if truncated := sum(table.truncated for table in tables.values()):
+            inputs = sum(len(table) for table in tables.values())
+            limit = trainer.resolved.tasks[name].spec.max_length
+            progress.note(f"{name}: {truncated:,} of {inputs:,} training inputs are truncated to {limit} tokens")

@@ -1,0 +1,161 @@
+"""How `plait init` groups files into tasks and splits."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from drafts import draft_of, texts
+from plait.drafting.draft import data_files, draft_recipe
+from plait.drafting.yaml_text import write_draft
+from plait.errors import DataError, RequestError
+from plait.recipe.read import read_recipe
+from plait.resolve.variants import VARIANTS
+from tiny import write_csv
+
+# Folder → task → train, dev, test (files, or a share), head, loss.
+FOLDERS = {
+    "cs224n": {
+        "cfimdb": (["ids-cfimdb-train.csv"], ["ids-cfimdb-dev.csv"], None, "linear", "cross_entropy"),
+        "sst": (["ids-sst-train.csv"], ["ids-sst-dev.csv"], None, "linear", "cross_entropy"),
+        "quora": (["quora-train.csv"], ["quora-dev.csv"], None, "difference_product", "binary_cross_entropy"),
+        "sst_phrases": (["sst-phrases.csv"], 0.1, None, "linear", "cross_entropy"),
+        "sts": (["sts-train.csv"], ["sts-dev.csv"], None, "cosine", "mse"),
+    },
+    "nli": {
+        "sick": (["sick-train.csv[train]"], ["sick-train.csv[trial]"], ["sick-test.csv"], "cosine", "mse"),
+        "snli": (["snli-dev.csv"], 0.1, ["snli-test.csv"], "joined", "cross_entropy"),
+        "triplets": (["triplets.csv"], 0.1, None, "nearer", "simcse_supervised"),
+    },
+    "pairs": {
+        "mrpc": (
+            ["mrpc-train.csv[train]"],
+            ["mrpc-train.csv[val]"],
+            ["mrpc-test.csv"],
+            "difference_product",
+            "binary_cross_entropy",
+        )
+    },
+    "senteval": {
+        "cr": (["cr.csv"], 0.2, None, "linear", "cross_entropy"),
+        "imdb_10k": (["imdb-10k.csv"], 0.1, None, "linear", "cross_entropy"),
+        "mpqa": (["mpqa.csv"], 0.1, None, "linear", "cross_entropy"),
+        "mr": (["mr.csv"], 0.1, None, "linear", "cross_entropy"),
+        "sst2": (["sst2.csv"], 0.1, None, "linear", "cross_entropy"),
+        "subj": (["subj.csv"], 0.1, None, "linear", "cross_entropy"),
+        "trec": (["trec.csv[train]"], 0.1, ["trec.csv[test]"], "linear", "cross_entropy"),
+    },
+}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_real_folders_become_the_expected_tasks(real_data, folder):
+    draft = draft_recipe(data_files([real_data / folder]))
+
+    def shown(given):
+        if given is None or isinstance(given, float):
+            return given
+        return [Path(s.file).name + "".join(f"[{value}]" for value in s.where.values()) for s in given]
+
+    tasks = {
+        task.name: (*(shown(task.splits.get(split)) for split in ("train", "dev", "test")), task.head, task.loss)
+        for task in draft.tasks
+    }
+    assert tasks == FOLDERS[folder]
+    assert list(tasks) == list(FOLDERS[folder])
+
+
+@pytest.mark.parametrize("folder", [name for name in FOLDERS if name != "senteval"])
+def test_the_recipe_for_a_real_folder_is_read_back(real_data, tmp_path, folder):
+    draft = draft_recipe(data_files([real_data / folder]))
+    assert write_draft(draft, tmp_path / "recipe.yaml", "minilm") == 0
+    recipe = read_recipe(tmp_path / "recipe.yaml", VARIANTS, profile="quick")
+    assert list(recipe.tasks) == list(FOLDERS[folder])
+    assert (recipe.rows, recipe.dev_rows, recipe.epochs) == (500, 200, 2)
+
+
+def test_files_are_grouped_by_task(tmp_path):
+    one = [[text, "ab"[n % 2]] for n, text in enumerate(texts())]
+    two = [[text, "xyz"[n % 3]] for n, text in enumerate(texts(seed=4))]
+    files = {
+        "mood_train.csv": (["text", "label"], one),
+        "mood_valid.csv": (["text", "label"], one[:8]),
+        "mood_test.csv": (["text", "label"], one[8:16]),
+        "topic.train.csv": (["text", "topic"], two),
+    }
+    draft, recipe = draft_of(tmp_path, files)
+    assert {name: (len(task.train), task.dev, len(task.test)) for name, task in recipe.tasks.items()} == {
+        "mood": (1, recipe.tasks["mood"].dev, 1),
+        "topic": (1, 0.2, 0),
+    }
+    assert [Path(source.file).name for source in recipe.tasks["mood"].dev] == ["mood_valid.csv"]
+    assert draft.schedule == "together"
+
+
+def test_a_task_is_named_after_its_label_if_files_are_named_after_splits(tmp_path):
+    rows = [[text, "ab"[n % 2]] for n, text in enumerate(texts())]
+    _, recipe = draft_of(tmp_path, {"train.csv": (["text", "mood"], rows), "dev.csv": (["text", "mood"], rows[:9])})
+    assert list(recipe.tasks) == ["mood"]
+
+
+def test_tasks_of_different_size_are_sampled_by_temperature(tmp_path):
+    large = [[text, "ab"[n % 2]] for n, text in enumerate(texts(200))]
+    small = [[text, "ab"[n % 2]] for n, text in enumerate(texts(40, 5))]
+    draft, _ = draft_of(tmp_path, {"large.csv": (["text", "label"], large), "small.csv": (["text", "label"], small)})
+    assert draft.schedule == "{name: sampled, by: temperature}"
+
+
+def test_rows_that_name_no_split_are_not_used_and_noted(tmp_path):
+    splits = ["train", "train", "dev", ""]
+    rows = [[text, "ab"[n % 2], splits[n // 2 % 4]] for n, text in enumerate(texts())]
+    draft, _ = draft_of(tmp_path, {"a.csv": (["text", "label", "split"], rows)})
+    assert draft.tasks[0].rows == {"train": 20, "dev": 10}
+    assert draft.tasks[0].notes == ["10 rows of a.csv name no split and are not used"]
+
+
+def test_without_a_training_file_another_is_trained_on_and_noted(tmp_path):
+    rows = [[text, "ab"[n % 2]] for n, text in enumerate(texts())]
+    draft, _ = draft_of(tmp_path, {"a-dev.csv": (["text", "label"], rows)})
+    assert draft.tasks[0].notes == [
+        "no training file given; training on a-dev.csv",
+        "no dev data; holding out 20% of train, with no text in both; to use a file, set dev: FILE",
+    ]
+
+
+def test_gzip_and_tsv_files_are_read(tmp_path):
+    lines = ["text\tlabel", *(f"{text}\t{'ab'[n % 2]}" for n, text in enumerate(texts()))]
+    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    draft = draft_recipe([tmp_path / "a.tsv.gz"])
+    assert (draft.tasks[0].name, draft.tasks[0].guess.kind, draft.tasks[0].rows) == ("a", "classes", {"train": 40})
+
+
+def test_files_without_text_or_rows_are_not_used(tmp_path):
+    rows = [[text, "ab"[n % 2]] for n, text in enumerate(texts())]
+    write_csv(tmp_path / "a.csv", ["text", "label"], rows)
+    write_csv(tmp_path / "numbers.csv", ["x", "y"], [[n, n % 2] for n in range(30)])
+    write_csv(tmp_path / "empty.csv", ["text", "label"], [])
+    draft = draft_recipe(data_files([tmp_path]))
+    assert {Path(file).name: why for file, why in draft.unused.items()} == {
+        "empty.csv": "it has no rows",
+        "numbers.csv": "it has no text column",
+    }
+
+
+def test_nothing_to_train_on_is_reported_with_every_reason(tmp_path):
+    write_csv(tmp_path / "numbers.csv", ["x", "y"], [[n, n % 2] for n in range(30)])
+    with pytest.raises(DataError) as caught:
+        draft_recipe([tmp_path / "numbers.csv"])
+    assert caught.value.mistakes == (
+        f"{tmp_path}/numbers.csv: it has no text column",
+        "none of the files can be trained on",
+    )
+
+
+def test_all_missing_files_are_reported_together(tmp_path):
+    with pytest.raises(RequestError) as caught:
+        data_files([tmp_path / "a.csv", tmp_path, Path("hub:owner/name")])
+    assert caught.value.mistakes == (
+        f"{tmp_path}/a.csv: no such file or folder; check the path",
+        f"{tmp_path}: contains no .csv, .tsv, .jsonl or .parquet files",
+        "hub:owner/name: init reads only local files; download the dataset, or write a recipe that names it",
+    )

@@ -1,0 +1,49 @@
+"""Cells that plait 0.1 wrote."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from plait.experiments.records import CellResult
+
+FIXTURE = Path(__file__).parents[1] / "fixtures/plait-0.1"
+
+
+@pytest.fixture
+def former(tmp_path, monkeypatch):
+    """A copy of the suite and its experiment, as the current directory."""
+    for folder in ("suite", "experiment", "encoder", "data"):
+        shutil.copytree(FIXTURE / folder, tmp_path / folder)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_cells_of_plait_0_1_are_accepted_and_give_the_same_table(former, experiment):
+    before = json.loads((former / "experiment/table.json").read_text(encoding="utf-8"))
+    shown, _ = experiment("suite", "--seeds", "1", "--out", "experiment", "--table")
+    assert "1 of 1" in shown and "not tested" not in shown
+    after = json.loads((former / "experiment/table.json").read_text(encoding="utf-8"))
+    assert after == before
+
+
+def test_cells_of_plait_0_1_are_not_run_again(former, experiment):
+    before = (former / "experiment/plain/seed-1/cell.json").read_bytes()
+    _, notes = experiment("suite", "--seeds", "1", "--out", "experiment")
+    assert "2 of 2 cells are already done" in notes
+    assert (former / "experiment/plain/seed-1/cell.json").read_bytes() == before
+
+
+def test_cells_of_plait_0_1_are_added_to_a_results_file(former, experiment):
+    experiment("suite", "--seeds", "1", "--out", "experiment", "--results", "cells.jsonl", "--table")
+    lines = [json.loads(line) for line in (former / "cells.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line["kind"] for line in lines] == ["row", "cell", "row", "cell", "gain"]
+    shutil.rmtree(former / "experiment")
+    _, notes = experiment("suite", "--seeds", "1", "--out", "experiment", "--results", "cells.jsonl")
+    assert "2 of 2 cells are already done" in notes
+
+
+def test_former_kind_of_label_is_read_with_its_current_name():
+    value = json.loads((FIXTURE / "experiment/plain/seed-1/cell.json").read_text(encoding="utf-8"))
+    assert CellResult.from_json({**value, "kinds": {"topics": "several"}}).kinds == {"topics": "multilabel"}

@@ -1,0 +1,21 @@
+"""A saved model, and copies of it to damage."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import plait
+from tiny import write_tasks
+
+
+@pytest.fixture(scope="package")
+def saved(tiny_bert, tmp_path_factory) -> Path:
+    """The best model of a run with three tasks and baselines; not to be changed."""
+    folder = tmp_path_factory.mktemp("saved")
+    return plait.train(write_tasks(folder / "data", tiny_bert), folder / "run").model
+
+
+@pytest.fixture
+def copy(saved, tmp_path) -> Path:
+    return shutil.copytree(saved, tmp_path / "model")

@@ -2,11 +2,14 @@
 
     python scripts/count_hops.py --encoder DIR
 
-A training row: from `plait.train` with a csv file to the end of the first step, baselines off. A prediction: from
-`plait.load` to the answer for one text. Functions are counted once each, without comprehensions and lambdas.
+A function counts if one of its arguments, or what it returns, holds the row: its text, an object with the text in it,
+or an array or tensor made from it (all arrays and tensors count, except parameters). Each function counts once;
+comprehensions and lambdas do not. A training row goes from `plait.train` with a csv file to the end of the first
+step, with baselines off. A prediction goes from `predict` of a loaded model to the answer.
 """
 
 import argparse
+import contextlib
 import csv
 import sys
 import tempfile
@@ -14,26 +17,62 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+import numpy as np
+import torch
+
 import plait
 
 SOURCE = str(Path(plait.__file__).parent)
+MARKER = "zebra"  # in every text of this script
+DEPTH = 5  # of objects within objects
 
 
-def calls_of(work: Callable[[], object]) -> list[tuple[str, str]]:
-    """The file and name of every function of plait that some work calls, in the order of their first call."""
-    seen: dict[tuple[str, str], None] = {}
+class FirstStepDone(BaseException):
+    """Ends a training run after its first step."""
 
-    def trace(frame: FrameType, event: str, argument: object) -> None:
+
+def holds_row(value: object, depth: int = DEPTH) -> bool:
+    """Whether a value holds the text of a row, or an array or tensor made from one."""
+    match value:
+        case str():
+            return MARKER in value
+        case bytes():
+            return MARKER.encode() in value
+        case torch.nn.Parameter() | torch.nn.Module() | type():
+            return False
+        case torch.Tensor() | np.ndarray():
+            return True
+        case dict():
+            return depth > 0 and any(holds_row(item, depth - 1) for item in value.values())
+        case list() | tuple():
+            return depth > 0 and any(holds_row(item, depth - 1) for item in value)
+    if depth == 0 or not type(value).__module__.startswith("plait"):
+        return False
+    names = [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
+    return any(holds_row(getattr(value, name, None), depth - 1) for name in names)
+
+
+def functions_passed(work: Callable[[], object]) -> list[tuple[str, str]]:
+    """The file and name of every function of plait that a row passes through, in the order of the first call."""
+    passed: dict[tuple[str, str], None] = {}
+
+    def trace(frame: FrameType, event: str, returned: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(SOURCE) and not code.co_name.startswith("<"):
-            seen.setdefault((code.co_filename.removeprefix(SOURCE + "/"), code.co_qualname))
+        function = (code.co_filename.removeprefix(SOURCE + "/"), code.co_qualname)
+        if not code.co_filename.startswith(SOURCE) or code.co_name.startswith("<") or function in passed:
+            return
+        sys.setprofile(None)  # holds_row may call properties
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if event == "call" else ()
+        if any(holds_row(frame.f_locals.get(name)) for name in names) or (event == "return" and holds_row(returned)):
+            passed[function] = None
+        sys.setprofile(trace)
 
     sys.setprofile(trace)
     try:
         work()
     finally:
         sys.setprofile(None)
-    return list(seen)
+    return list(passed)
 
 
 def main() -> None:
@@ -48,7 +87,7 @@ def main() -> None:
                 writer = csv.writer(file)
                 writer.writerow(["sentence", "mood"])
                 writer.writerows(
-                    [(f"the {word} film was {mood}", mood) for word in "abcdefgh" for mood in ("good", "bad")]
+                    [(f"the {MARKER} {word} film was {mood}", mood) for word in "abcdefgh" for mood in ("good", "bad")]
                 )
         recipe = {
             "encoder": str(arguments.encoder),
@@ -65,26 +104,21 @@ def main() -> None:
         plait.train(recipe, place / "whole", baselines=False, threads=1)
 
         def train_one_step() -> None:
-
             def stop() -> bool:
-                sys.setprofile(None)  # the first step is done
-                return True
+                raise FirstStepDone
 
-            try:
+            with contextlib.suppress(FirstStepDone):
                 plait.train({**recipe, "batch_size": 4}, place / "first", baselines=False, threads=1, stop=stop)
-            except Exception as error:
-                if type(error).__name__ != "Stopped":
-                    raise
 
-        model = place / "whole/best"
+        model = plait.load(place / "whole/best")
         for name, work in (
             ("a training row", train_one_step),
-            ("a prediction", lambda: plait.load(model).predict("mood", ["the film was good"])),
+            ("a prediction", lambda: model.predict("mood", [f"the {MARKER} film was good"])),
         ):
-            calls = calls_of(work)
-            print(f"{name}: {len(calls)} functions in {len({file for file, _ in calls})} files")
+            functions = functions_passed(work)
+            print(f"{name}: {len(functions)} functions in {len({file for file, _ in functions})} files")
             if arguments.list:
-                print("\n".join(f"    {file}: {function}" for file, function in calls))
+                print("\n".join(f"    {file}: {function}" for file, function in functions))
 
 
 if __name__ == "__main__":

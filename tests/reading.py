@@ -76,7 +76,7 @@ def bad(rows: Rows | list[BadRow]) -> list[tuple[int, str]]:
 
 def check_every_line_is_accounted_for(rows: Rows, content: bytes) -> None:
     """Every line below the header belongs to exactly one row, good or bad; empty lines may belong to none."""
-    spans = [_lines_of_good(rows, row) for row in range(len(rows))] + [_lines_of_bad(row) for row in rows.bad]
+    spans = [_lines_of_good(rows, row) for row in range(len(rows.origins))] + [_lines_of_bad(row) for row in rows.bad]
     found = sorted(line for span in spans for line in span)
     assert len(set(found)) == len(found)
     lines = content.split(b"\n")

@@ -24,12 +24,12 @@ def resolve(recipe: Any) -> ResolvedRun:
 def trainer_for(recipe: Any) -> Trainer:
     """The trainer of the last stage, before its first step."""
     resolved = resolve(recipe)
-    return Trainer(resolved.last, build_start_model(resolved))
+    return Trainer(resolved.stages[-1], build_start_model(resolved))
 
 
 def batch_of(trainer: Trainer, task: str, rows: Sequence[int]) -> Batch:
     """The batch that a step makes of these training rows."""
-    return make_batch(task, tuple(rows), trainer.resolved.tasks[task].train.labels, trainer.tokens[task])
+    return make_batch(task, tuple(rows), trainer.resolved.tasks[task].splits["train"].labels, trainer.tokens[task])
 
 
 def forward(trainer: Trainer, task: str, rows: Sequence[int]) -> tuple[Batch, Pass]:

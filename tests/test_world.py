@@ -43,7 +43,7 @@ class TwoProcesses(World):
 
 def trainer_in(world: World, recipe: dict) -> Trainer:
     resolved = resolve(recipe)
-    return Trainer(resolved.last, build_start_model(resolved), world)
+    return Trainer(resolved.stages[-1], build_start_model(resolved), world)
 
 
 def bits(trainer: Trainer) -> list[bytes]:
@@ -137,7 +137,7 @@ def test_only_the_main_process_writes(rank, tiny_recipe, tmp_path):
     with run.locked(), (tmp_path / "metrics.jsonl").open("w") as metrics:
         run.create(record_of(resolved, baselines=False, single_task=False, keep=1), resolved.recipe, {})
         context = RunContext(run, resolved, metrics, {}, SilentProgress(), lambda: False, TwoProcesses(rank))
-        trainer = Trainer(resolved.last, build_start_model(resolved))
+        trainer = Trainer(resolved.stages[-1], build_start_model(resolved))
         stage = StageRun(context, trainer, Position())
         stage.evaluate("epoch1")
         stage.save()
@@ -161,7 +161,7 @@ def test_every_process_scores_its_share_of_dev(tiny_recipe, tmp_path):
     run.create(record_of(resolved, baselines=False, single_task=False, keep=0), resolved.recipe, {})
     context = RunContext(run, resolved, None, {}, SilentProgress(), lambda: False, Half(1))
     model = build_start_model(resolved)
-    trainer = Trainer(resolved.last, model)
+    trainer = Trainer(resolved.stages[-1], model)
     model.eval()
     stage = StageRun(context, trainer, Position())
     scores = stage._score("dev")

@@ -18,12 +18,12 @@ Planned = Sequence[tuple[str, tuple[int, ...]]]  # tasks of a step and their row
 def build_trainer(recipe: Mapping[str, Any]) -> Trainer:
     """The trainer of a recipe with one stage."""
     resolved = resolve_run(as_recipe(recipe, None, None, ()))
-    return Trainer(resolved.last, build_start_model(resolved))
+    return Trainer(resolved.stages[-1], build_start_model(resolved))
 
 
 def batches_of(trainer: Trainer, planned: Planned) -> list[Batch]:
     tasks = trainer.resolved.tasks
-    return [make_batch(task, rows, tasks[task].train.labels, trainer.tokens[task]) for task, rows in planned]
+    return [make_batch(task, rows, tasks[task].splits["train"].labels, trainer.tokens[task]) for task, rows in planned]
 
 
 def step_parts(

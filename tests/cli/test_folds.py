@@ -15,7 +15,7 @@ def test_evaluate_scores_exactly_the_rows_of_the_fold(plait, tiny_recipe, tmp_pa
         held = {**recipe, "fold": f"{number}/3"}
         train(held, tmp_path / str(number), baselines=False)
         out, _ = plait("evaluate", tmp_path / str(number), "--split", "test", "--json")
-        resolved = resolve(held).last
+        resolved = resolve(held).stages[-1]
         rows = {name: task["rows"] for name, task in json.loads(out.splitlines()[-1])["scores"].items()}
         assert rows == {name: len(task.splits["test"]) for name, task in resolved.tasks.items()}
 

@@ -134,5 +134,5 @@ def test_triplets_are_derived_from_real_data(real_data, tiny_bert):
     nli = {"train": str(real_data / "nli/snli-dev.csv"), "text": ["premise", "hypothesis"], "label": "label"}
     recipe = {"encoder": str(tiny_bert), "tasks": {"nli": {**nli, "derive": "triplets"}}}
     task = resolve(recipe).tasks["nli"]
-    assert len(task.train) > 3000
-    assert len(set(task.train.texts[0])) <= len(task.train)
+    assert len(task.splits["train"]) > 3000
+    assert len(set(task.splits["train"].texts[0])) <= len(task.splits["train"])

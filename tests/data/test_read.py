@@ -34,7 +34,7 @@ def test_every_format_gives_the_same_rows(tmp_path, name, content):
     assert rows.columns == {"text": ["a; b", "c"], "label": ["1", "2"]}
     first = 1 if "json" in name else 2
     assert rows.origins == [f"{name}:{first}", f"{name}:{first + 1}"]
-    assert len(rows) == 2
+    assert len(rows.origins) == 2
 
 
 def test_empty_lines_between_rows_are_skipped_but_counted(tmp_path):
@@ -100,7 +100,7 @@ def test_only_rows_with_the_given_values_are_read(tmp_path):
     rows = select(tmp_path, "a.csv", split="train", lang="en")
     assert (rows.columns["text"], rows.origins) == (["a", "d"], ["a.csv:2", "a.csv:5"])
     assert list(rows.columns) == ["text", "label"]
-    assert len(select(tmp_path, "a.csv", split="test")) == 0
+    assert len(select(tmp_path, "a.csv", split="test").origins) == 0
 
 
 def test_the_values_of_other_rows_do_not_matter_but_they_must_be_valid_rows(tmp_path):
@@ -179,7 +179,7 @@ PAIR = ("sentence1", "sentence2")
 )
 def test_the_cs224n_files_are_read_without_bad_rows(real_data, name, columns, count):
     rows = read_rows(sources(real_data / "cs224n", f"{name}.csv"), columns)
-    assert len(rows) == count and not rows.bad
+    assert len(rows.origins) == count and not rows.bad
     assert (rows.origins[0], rows.origins[-1]) == (f"{name}.csv:2", f"{name}.csv:{count + 1}")
     for column in columns[: 1 if columns[0] == "sentence" else 2]:
         assert all(text.strip() for text in rows.columns[column])

@@ -46,7 +46,7 @@ def test_distinct_scores_are_split_off(tmp_path):
     rows = [(f"one {number}", f"two {number}", number / 10) for number in range(40)]
     keys = {"text": ["one", "two"], "label": "score", "dev": 0.25}
     parts = split(task_of(tmp_path, ["one", "two", "score"], rows, **keys), "score")
-    assert {split: len(part) for split, part in parts.items()} == {"train": 30, "dev": 10, "test": 0}
+    assert {split: len(part.origins) for split, part in parts.items()} == {"train": 30, "dev": 10, "test": 0}
 
 
 def test_dev_covers_the_range_of_scores_even_if_one_score_is_common(tmp_path):

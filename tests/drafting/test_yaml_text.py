@@ -33,7 +33,7 @@ def test_bad_rows_are_skipped_and_counted(tmp_path):
     assert write_draft(draft, tmp_path / "recipe.yaml", "minilm") == 2
     assert "# 2 rows are unusable; stop reports them instead" in (tmp_path / "recipe.yaml").read_text()
     resolved = resolve_tasks(read_recipe(tmp_path / "recipe.yaml", VARIANTS), limit=40, width=16)
-    assert [row.where for row in resolved.bad["a"]] == ["a.csv:42", "a.csv:43"]
+    assert [row.where for row in resolved.tasks["a"].bad] == ["a.csv:42", "a.csv:43"]
 
 
 def test_names_that_yaml_would_misread_are_quoted(tmp_path):

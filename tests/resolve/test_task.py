@@ -119,7 +119,7 @@ def test_balanced_weights_make_every_class_count_equally(tmp_path):  # property
         generator = random.Random(seed)
         labels = [*"abcd", *generator.choices("abcd", [1, 2, 5, 20], k=40)]
         data = task_of(tmp_path, labels, 1, class_weights="balanced")
-        shares = np.bincount(data.train.labels, weights=data.class_weights[data.train.labels])
+        shares = np.bincount(data.splits["train"].labels, weights=data.class_weights[data.splits["train"].labels])
         np.testing.assert_allclose(shares, len(labels) / 4, rtol=1e-5, err_msg=f"seed {seed}")  # sums of float32
 
 
@@ -138,7 +138,7 @@ def drawn(folder: Path, rows: int, seed: int = 1, name: str = "it") -> list[str]
     task = {"train": str(folder / "train.csv"), "text": "one", "label": "label", "rows": rows}
     label = {"column": "label", "range": [0, 50]}
     tree = Tree({"encoder": "tiny", "seed": seed, "tasks": {name: {**task, "label": label}}})
-    return resolve_tasks(recipe_from(tree, VARIANTS), LIMIT, WIDTH).tasks[name].train.origins
+    return resolve_tasks(recipe_from(tree, VARIANTS), LIMIT, WIDTH).tasks[name].splits["train"].origins
 
 
 def test_rows_are_drawn_by_seed_and_task_and_keep_their_order(tmp_path):
@@ -178,7 +178,7 @@ def test_dev_rows_are_the_same_for_every_seed(tmp_path):
         for seed in (1, 2)
     ]
     assert cut[0].splits["dev"].origins == cut[1].splits["dev"].origins
-    assert cut[0].train.origins != cut[1].train.origins
+    assert cut[0].splits["train"].origins != cut[1].splits["train"].origins
 
 
 def test_rows_of_the_recipe_apply_to_tasks_without_their_own(tmp_path):

@@ -24,7 +24,7 @@ def folded(recipe: dict, **changes) -> dict:
 
 
 def rows_of(recipe: dict) -> dict[str, dict[str, list[str]]]:
-    resolved = resolve(recipe).last
+    resolved = resolve(recipe).stages[-1]
     return {name: {split: part.origins for split, part in task.splits.items()} for name, task in resolved.tasks.items()}
 
 
@@ -53,7 +53,7 @@ def test_folds_depend_on_the_seed(tiny_recipe):
 
 def test_a_run_with_a_fold_is_scored_on_exactly_that_fold(tiny_recipe, tmp_path):
     recipe = folded(tiny_recipe(rows=20), fold="2/4")
-    resolved = resolve(recipe).last
+    resolved = resolve(recipe).stages[-1]
     result = plait.train(recipe, tmp_path / "run")
     record = open_directory(result.model).record
     for split in ("train", "dev", "test"):
@@ -96,7 +96,7 @@ def test_a_warm_start_keeps_the_fold_of_old_tasks(tiny_recipe, tmp_path):
 
 def test_dev_and_test_share_no_text(tiny_recipe):
     recipe = folded(tiny_recipe(), fold="2/3")
-    resolved = resolve(recipe).last
+    resolved = resolve(recipe).stages[-1]
     for task in resolved.tasks.values():
         seen = {s: {normal_form(t) for column in part.texts for t in column} for s, part in task.splits.items()}
         assert not seen["dev"] & seen["test"] and not seen["train"] & seen["test"]

@@ -86,7 +86,7 @@ def test_the_second_stage_starts_from_the_best_or_last_weights_with_a_new_optimi
     model.heads["near"].load_state_dict(small.heads["near"].state_dict())
     assert found.digests[1] == weights_digest(model) and found.states == [0, 0]
 
-    trainer = Trainer(resolved.last, model)
+    trainer = Trainer(resolved.stages[-1], model)
     steps = [planned for epoch in range(len(trainer.plan.epochs)) for planned in trainer.plan.epoch_plan(epoch)]
     losses = [trainer.step(number, planned) for number, planned in enumerate(steps)]
     assert losses == [

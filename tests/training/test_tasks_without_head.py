@@ -94,11 +94,11 @@ def test_labelled_pairs_without_a_head_train_on_positives_only(tiny_recipe):
     keys = recipe["tasks"]["same"]
     recipe["tasks"]["pairs"] = {"train": keys["train"], "text": keys["text"], "label": keys["label"]}
     recipe["tasks"]["pairs"]["loss"] = "multiple_negatives"
-    resolved = resolve(recipe).last
+    resolved = resolve(recipe).stages[-1]
     task = resolved.tasks["pairs"]
     assert task.settings.head is None and "pairs" not in resolved.specs
-    assert set(task.train.labels.tolist()) == {1}
-    assert len(task.train) == int((resolved.tasks["same"].train.labels == 1).sum())
+    assert set(task.splits["train"].labels.tolist()) == {1}
+    assert len(task.splits["train"]) == int((resolved.tasks["same"].splits["train"].labels == 1).sum())
 
 
 def test_positive_label_selects_the_rows_of_a_task_without_a_head(tiny_recipe, tmp_path):
@@ -113,14 +113,14 @@ def test_positive_label_selects_the_rows_of_a_task_without_a_head(tiny_recipe, t
     recipe = tiny_recipe()
     loss = {"name": "multiple_negatives", "positive_label": "entailment"}
     recipe["tasks"]["nli"] = {"train": str(path), "text": ["a", "b"], "label": "label", "loss": loss}
-    resolved = resolve(recipe).last
-    assert resolved.tasks["nli"].train.texts[0] == [f"text {i}" for i in range(0, 30, 3)]
+    resolved = resolve(recipe).stages[-1]
+    assert resolved.tasks["nli"].splits["train"].texts[0] == [f"text {i}" for i in range(0, 30, 3)]
 
 
 def test_a_score_keeps_its_head_if_that_has_no_weights(tiny_recipe):
     recipe = tiny_recipe()
     recipe["tasks"] = {"near": {**recipe["tasks"]["near"], "loss": {"name": "info_nce", "positive_above": 0.5}}}
-    assert resolve(recipe).last.tasks["near"].spec.head_name == "cosine"
+    assert resolve(recipe).stages[-1].tasks["near"].spec.head_name == "cosine"
 
 
 def test_tasks_without_a_head_are_not_trained_alone(without_label, tmp_path):
@@ -200,7 +200,7 @@ def test_triplets_after_a_shared_layer_train_the_encoder_without_a_head(tiny_rec
     path.write_text("a,p,n\n" + "".join(f"good {word},great {word},bad {word}\n" for word in ("dog", "cat", "song")))
     recipe = tiny_recipe(shared_layer="tanh", epochs=1)
     recipe["tasks"] = {"mood": recipe["tasks"]["mood"], "three": {"train": str(path), "text": ["a", "p", "n"]}}
-    resolved = resolve(recipe).last
+    resolved = resolve(recipe).stages[-1]
     assert resolved.tasks["three"].spec.head == "" and list(resolved.specs) == ["mood"]
     assert [loss.name for loss in resolved.tasks["three"].settings.loss] == ["simcse_supervised"]
     plait.train(recipe, tmp_path / "run", baselines=False)

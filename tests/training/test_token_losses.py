@@ -148,7 +148,7 @@ def test_a_run_resumes_with_a_slash_in_a_task_name(tiny_recipe, tmp_path):
 
 def test_triple_entropy_is_two_weighted_losses(tiny_recipe):
     loss = {"name": "triple_entropy", "beta": 0.8, "weight": 2.0, "proxies": 5, "special_tokens": False}
-    resolved = resolve(recipe_with(tiny_recipe, "mood", loss)).last
+    resolved = resolve(recipe_with(tiny_recipe, "mood", loss)).stages[-1]
     cross_entropy, soft_triple = resolved.tasks["mood"].settings.loss
     assert (cross_entropy.name, cross_entropy.weight, cross_entropy.options) == ("cross_entropy", 1.6, {})
     assert (soft_triple.name, soft_triple.weight) == ("soft_triple", pytest.approx(0.4))
@@ -158,7 +158,7 @@ def test_triple_entropy_is_two_weighted_losses(tiny_recipe):
 
 
 def test_triple_entropy_has_the_defaults_of_the_paper(tiny_recipe):
-    resolved = resolve(recipe_with(tiny_recipe, "mood", "triple_entropy")).last
+    resolved = resolve(recipe_with(tiny_recipe, "mood", "triple_entropy")).stages[-1]
     cross_entropy, soft_triple = resolved.tasks["mood"].settings.loss
     assert (cross_entropy.weight, soft_triple.weight) == (0.9, pytest.approx(0.1))
     assert soft_triple.options["proxies"] == 2000
@@ -166,7 +166,7 @@ def test_triple_entropy_has_the_defaults_of_the_paper(tiny_recipe):
 
 def test_triple_entropy_treats_zero_and_one_as_classes(tiny_recipe):
     recipe = recipe_with(tiny_recipe, "same", {"name": "triple_entropy", "proxies": 2}, head="joined")
-    resolved = resolve(recipe).last
+    resolved = resolve(recipe).stages[-1]
     assert resolved.tasks["same"].spec.labels.kind == "classes"
 
 

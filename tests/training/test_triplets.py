@@ -48,7 +48,7 @@ def trained(tiny_bert, tmp_path_factory) -> plait.Result:
 
 def test_a_triplet_task_needs_only_its_columns(tiny_bert, tmp_path):
     recipe = recipe_for(tmp_path / "data", tiny_bert)
-    task = resolve(recipe).last.tasks["near"]
+    task = resolve(recipe).stages[-1].tasks["near"]
     assert (task.spec.labels.kind, task.spec.label, task.spec.head_name, task.spec.link) == (
         "triplets",
         (),
@@ -58,8 +58,10 @@ def test_a_triplet_task_needs_only_its_columns(tiny_bert, tmp_path):
     assert [(loss.name, loss.options) for loss in task.settings.loss] == [("simcse_supervised", {"temperature": 0.05})]
     assert task.settings.label is None
     assert trainer_for(recipe).views("near") == ("first", "second", "third")
-    assert task.train.labels.tolist() == [1] * 40
-    assert [list(row) for row in zip(*task.train.texts, strict=True)] == [list(row) for row in triplets("train")]
+    assert task.splits["train"].labels.tolist() == [1] * 40
+    assert [list(row) for row in zip(*task.splits["train"].texts, strict=True)] == [
+        list(row) for row in triplets("train")
+    ]
 
 
 def test_a_run_scores_how_often_the_positive_is_closer(trained):

@@ -45,7 +45,7 @@ def command(
             print_json({"mistakes": error.mistakes})
         raise
     found = resolved.data
-    bad = [asdict(row) for rows in found.bad.values() for row in rows]
+    bad = [asdict(row) for task in found.tasks.values() for row in task.bad]
     cost, steps = total_cost(stages), sum(stage.steps for stage in stages)
     several = len(stages) > 1
     if as_json:

@@ -36,8 +36,7 @@ def triplets(
     for row, (premise, hypothesis, word) in enumerate(zip(premises, hypotheses, words, strict=True)):
         if word not in (entailed, contradicting):
             continue
-        problem = text_problem(text[0], premise) or text_problem(text[1], hypothesis)
-        if problem:
+        if problem := text_problem(text, (premise, hypothesis)):
             bad.append(rows.bad_row(row, problem))
         else:
             sides.setdefault(premise.strip(), ([], []))[word == contradicting].append(row)

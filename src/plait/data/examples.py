@@ -7,7 +7,6 @@ import numpy as np
 
 from plait.data.labels import Labels, encode_labels
 from plait.data.read import BadRow, Rows, row_mistakes
-from plait.data.readers.records import is_unicode
 from plait.errors import DataError
 
 __all__ = ["Examples", "examples_from", "in_order", "sound_examples", "text_problem"]
@@ -34,23 +33,26 @@ def examples_from(
     rows: Rows, text: Sequence[str], label: Sequence[str], labels: Labels
 ) -> tuple[Examples, list[BadRow]]:
     """The usable rows with encoded labels, and the bad rows."""
-    encoded, bad = encode_labels([rows.columns[column] for column in label], labels, len(rows))
+    encoded, bad = encode_labels([rows.columns[column] for column in label], labels, len(rows.origins))
     for row, texts in enumerate(zip(*(rows.columns[column] for column in text), strict=True)):
-        if problem := next(filter(None, map(text_problem, text, texts)), None):
+        if problem := text_problem(text, texts):
             bad.setdefault(row, problem)
     examples = Examples(tuple(rows.columns[column] for column in text), encoded, rows.origins)
     if bad:
-        examples = examples.chosen([row for row in range(len(rows)) if row not in bad])
+        examples = examples.chosen([row for row in range(len(rows.origins)) if row not in bad])
     found = [rows.bad_row(row, problem) for row, problem in bad.items()]
     return examples, in_order([*rows.bad, *found])
 
 
-def text_problem(column: str, value: str) -> str | None:
-    """Why a text cannot be encoded."""
-    if not value.strip():
-        return f"the text in column {column!r} is empty"
-    if not is_unicode(value):
-        return f"the text in column {column!r} contains a lone surrogate, which is half a character"
+def text_problem(columns: Sequence[str], texts: Sequence[str]) -> str | None:
+    """Why the texts of a row cannot be encoded: the first problem, with its column."""
+    for column, text in zip(columns, texts, strict=True):
+        if not text.strip():
+            return f"the text in column {column!r} is empty"
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return f"the text in column {column!r} contains a lone surrogate, which is half a character"
     return None
 
 

@@ -1,6 +1,6 @@
 """Texts that occur both in train and in dev, with contradictory labels, or in two tasks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -56,42 +56,32 @@ class Overlaps:
 
 def count_overlaps(tasks: Mapping[str, Mapping[str, Examples]], symmetric: Mapping[str, bool]) -> Overlaps:
     """Count what all splits of all tasks share; in a symmetric task the order of two texts does not matter."""
-    texts = {
-        task: {split: {normal_form(text) for column in part.texts for text in column} for split, part in splits.items()}
-        for task, splits in tasks.items()
-    }
-    within = [_count_within(task, splits, texts[task], symmetric[task]) for task, splits in tasks.items()]
-    train = {task: splits["train"] for task, splits in texts.items()}
-    held = {
-        task: set().union(*(found for split, found in splits.items() if split != "train"))
-        for task, splits in texts.items()
-    }
+    within = []
+    train: dict[str, set[str]] = {}  # task → the texts it trains on
+    held: dict[str, set[str]] = {}  # task → the texts of its other splits
+    for task, splits in tasks.items():
+        inputs = {
+            split: [tuple(normal_form(text) for text in row) for row in zip(*part.texts, strict=True)]
+            for split, part in splits.items()
+        }
+        if symmetric[task]:
+            inputs = {split: [tuple(sorted(row)) for row in rows] for split, rows in inputs.items()}
+        labels: dict[tuple[str, ...], set[object]] = {}
+        for row, label in zip(inputs["train"], splits["train"].labels.tolist(), strict=True):
+            labels.setdefault(row, set()).add(tuple(label) if isinstance(label, list) else label)
+        train[task] = {text for row in inputs.pop("train") for text in row}
+        held[task] = {text for rows in inputs.values() for row in rows for text in row}
+        within.append(
+            Within(
+                task,
+                sum(len(found) > 1 for found in labels.values()),
+                {split: sum(row in labels for row in rows) for split, rows in inputs.items()},
+                {split: sum(not train[task].isdisjoint(row) for row in rows) for split, rows in inputs.items()},
+            )
+        )
     between = []
     for first, second in combinations(tasks, 2):
         if shared := (train[first] | held[first]) & (train[second] | held[second]):
             held_out = (train[first] & held[second]) | (train[second] & held[first])
             between.append(Between((first, second), len(shared), len(held_out)))
     return Overlaps(within, between)
-
-
-def _count_within(task: str, splits: Mapping[str, Examples], texts: Mapping[str, set[str]], symmetric: bool) -> Within:
-    train = splits["train"]
-    labels: dict[tuple[str, ...], set[object]] = {}
-    for key, label in zip(_inputs(train.texts, symmetric), train.labels.tolist(), strict=True):
-        labels.setdefault(key, set()).add(tuple(label) if isinstance(label, list) else label)
-    others = {split: part for split, part in splits.items() if split != "train"}
-    return Within(
-        task,
-        sum(len(found) > 1 for found in labels.values()),
-        {split: sum(key in labels for key in _inputs(part.texts, symmetric)) for split, part in others.items()},
-        {
-            split: sum(any(text in texts["train"] for text in key) for key in _inputs(part.texts, symmetric))
-            for split, part in others.items()
-        },
-    )
-
-
-def _inputs(texts: Sequence[Sequence[str]], symmetric: bool) -> list[tuple[str, ...]]:
-    """The normalized texts of each row."""
-    rows = [tuple(normal_form(text) for text in row) for row in zip(*texts, strict=True)]
-    return [tuple(sorted(row)) for row in rows] if symmetric else rows

@@ -55,9 +55,6 @@ class Rows:
     bad: list[BadRow] = field(default_factory=list)
     unpaired: int = 0  # source rows without a partner, if these rows were derived from pairs
 
-    def __len__(self) -> int:
-        return len(self.origins)
-
     def chosen(self, rows: Sequence[int]) -> "Rows":
         """Only these rows, in this order."""
         columns = {name: [column[row] for row in rows] for name, column in self.columns.items()}
@@ -141,10 +138,14 @@ def read_rows(
             check_columns(source.file, table, needed)
             for record in table.records:
                 where = f"{shown[source.file]}:{record.line}"
-                if not record.problem and not _matches(record, source):
+                if record.problem:
+                    bad.append(BadRow(where, record.problem, record.raw))
                     continue
-                if problem := record.problem or row_problem(record, needed, lists):
-                    bad.append(BadRow(where, problem, record.raw if record.problem else record.values))
+                # A row that lacks a column of `where` is selected, so that it is reported as bad.
+                if any(record.values.get(column, value).strip() != value for column, value in source.where.items()):
+                    continue
+                if problem := row_problem(record, needed, lists):
+                    bad.append(BadRow(where, problem, record.values))
                     continue
                 for column in wanted:
                     found[column].append(record.values[column])
@@ -154,11 +155,6 @@ def read_rows(
     if mistakes:
         raise DataError(*mistakes, *row_mistakes(bad))
     return Rows(found, origins, bad)
-
-
-def _matches(record: Record, source: Source) -> bool:
-    """Whether the source selects a row. A row that lacks the column counts, so that it is reported as bad."""
-    return all(record.values.get(column, value).strip() == value for column, value in source.where.items())
 
 
 def open_source(source: Source, quoting: str | None, split: str) -> Table:

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from plait.data.derive import DERIVATIONS
@@ -46,37 +47,33 @@ def divide(rows: Mapping[str, Rows], task: Task, kind: Kind, seed: str, fold: st
     `kind` is the resolved kind of label, not what the recipe spells out: a run, its resumption and its evaluation must
     find the same rows. With a fold nothing is split off yet: the fold is held out once the examples are known.
     """
+    found = dict(rows)
     shared = [split for split in SPLITS if task.share(split) is not None]
-    if fold or not shared or "train" not in rows:
-        return _derive_rows(rows, task)
-    train = rows["train"]
-    texts = [train.columns[column] for column in task.text]
-    shares = [task.share(split) or 0.0 for split in shared]
-    parts = split_off(texts, _row_strata(train, task, kind), shares, f"{seed}/split")
-    for split, part in zip(shared, parts, strict=False):
-        if not part:
-            raise DataError(
-                f"{split}: {task.share(split)} of {len(train):,} training rows cannot be split off without the same "
-                f"text on both sides; give {split} a file of its own, or a larger share"
-            )
-    found = {split: train.chosen(part) for split, part in zip([*shared, "train"], parts, strict=True)}
-    found["train"] = Rows(found["train"].columns, found["train"].origins, train.bad)
-    return _derive_rows({split: {**rows, **found}[split] for split in SPLITS if split in found or split in rows}, task)
-
-
-def _derive_rows(rows: Mapping[str, Rows], task: Task) -> dict[str, Rows]:
-    """The rows of every split as the task derives them."""
-    if task.derive is None:
-        return dict(rows)
-    derive = partial(DERIVATIONS[task.derive.name], **task.derive.options)
-    return {split: derive(part, task.text, task.label_columns[0]) for split, part in rows.items()}
+    if shared and "train" in rows and not fold:
+        train = rows["train"]
+        texts = [train.columns[column] for column in task.text]
+        shares = [task.share(split) or 0.0 for split in shared]
+        parts = split_off(texts, _row_strata(train, task, kind), shares, f"{seed}/split")
+        for split, part in zip(shared, parts, strict=False):
+            if not part:
+                raise DataError(
+                    f"{split}: {task.share(split)} of {len(train.origins):,} training rows cannot be split off without "
+                    f"the same text on both sides; give {split} a file of its own, or a larger share"
+                )
+        found |= {split: train.chosen(part) for split, part in zip([*shared, "train"], parts, strict=True)}
+        found["train"] = replace(found["train"], bad=train.bad)
+        found = {split: found[split] for split in SPLITS if split in found}
+    if task.derive:
+        derive = partial(DERIVATIONS[task.derive.name], **task.derive.options)
+        found = {split: derive(part, task.text, task.label_columns[0]) for split, part in found.items()}
+    return found
 
 
 def _row_strata(rows: Rows, task: Task, kind: Kind) -> list[str]:
     """What every part gets its share of: the class of a row, or its rarest; scores and triplets are not stratified."""
     about = KINDS[kind]
     if not about.has_classes:
-        return [""] * len(rows)
+        return [""] * len(rows.origins)
     columns = [rows.columns[column] for column in task.label_columns]
     if not about.multilabel:
         return [class_of(value) for value in columns[0]]

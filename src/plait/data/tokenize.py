@@ -34,11 +34,6 @@ class TokenTable:
         """Tokens of each input."""
         return np.diff(self.starts)
 
-    @property
-    def truncated(self) -> int:
-        """How many inputs were truncated."""
-        return int(self.is_truncated.sum())
-
     def __len__(self) -> int:
         return len(self.firsts)
 
@@ -76,14 +71,14 @@ class TextTokenizer:
     def tokenize(self, texts: Sequence[str], limit: int) -> TokenTable:
         """Each text alone, with its special tokens, truncated to the limit."""
         most = limit * _LONGEST_TOKEN
-        return _table(_encode(self._limited_to(limit, pair=False), texts, [text[:most] for text in texts]))
+        return _tokenize(self._limited_to(limit, pair=False), texts, [text[:most] for text in texts])
 
     def tokenize_pairs(self, first: Sequence[str], second: Sequence[str], limit: int) -> TokenTable:
         """Two texts in one input; if they are too long, the longer one is truncated first."""
         most = limit * _LONGEST_TOKEN
         pairs = list(zip(first, second, strict=True))
         beginnings = [(one[:most], two[:most]) for one, two in pairs]
-        return _table(_encode(self._limited_to(limit, pair=True), pairs, beginnings))
+        return _tokenize(self._limited_to(limit, pair=True), pairs, beginnings)
 
     def _limited_to(self, limit: int, *, pair: bool) -> Tokenizer:
         """The tokenizer that truncates to a limit. It is never changed afterwards, so that threads can share it."""
@@ -127,18 +122,14 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     return tokenizer
 
 
-def _encode(
+def _tokenize(
     tokenizer: Tokenizer, inputs: Sequence[str | tuple[str, str]], beginnings: Sequence[str | tuple[str, str]]
-) -> list[Encoding]:
+) -> TokenTable:
     """Encode the beginnings, and the whole input where its beginning does not fill the limit."""
     encodings: list[Encoding] = tokenizer.encode_batch(list(beginnings))
     for number, encoding in enumerate(encodings):
         if beginnings[number] != inputs[number] and not encoding.overflowing:
             encodings[number] = tokenizer.encode_batch([inputs[number]])[0]
-    return encodings
-
-
-def _table(encodings: Sequence[Encoding]) -> TokenTable:
     lengths = [len(encoding.ids) for encoding in encodings]
     count = len(encodings)
     ids = np.fromiter((token for encoding in encodings for token in encoding.ids), np.int32, sum(lengths))

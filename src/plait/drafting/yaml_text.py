@@ -34,7 +34,7 @@ def write_draft(draft: Draft, target: Path, encoder: str) -> int:
         aside.write_text("\n".join(_recipe_lines(draft, target, encoder)) + "\n", encoding="utf-8")
         try:
             recipe = read_recipe(aside, VARIANTS, overrides=["bad_rows=skip"])
-            bad = sum(map(len, resolve_tasks(recipe, _LIMIT, _WIDTH).bad.values()))
+            bad = sum(len(task.bad) for task in resolve_tasks(recipe, _LIMIT, _WIDTH).tasks.values())
         except PlaitError as error:
             mistakes = tuple(mistake.replace(str(aside), str(target)) for mistake in error.mistakes)
         if bad:

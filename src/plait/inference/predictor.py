@@ -8,7 +8,6 @@ import numpy as np
 
 from plait.data.frames import columns_of, is_frame
 from plait.data.predictions import Predictions
-from plait.data.readers.records import is_unicode
 from plait.errors import RequestError, did_you_mean
 from plait.model.directory.load import EngineName, LoadedModel, load_model
 from plait.model.encode_texts import Advance, Embedded, Predicted, embed_texts, predict_columns
@@ -73,7 +72,7 @@ class Predictor:
     ) -> list[Prediction]:
         """The task's prediction for each text, pair or triplet of texts, or for each row of a data frame."""
         spec = self.task(task)
-        predicted = self.predict_columns(task, _as_columns(spec, texts), advance=advance)
+        predicted = predict_columns(self._model, task, _as_columns(spec, texts), advance=advance)
         return as_predictions(spec, predicted.predictions)
 
     def embed_column(self, texts: Sequence[str], *, advance: Advance | None = None) -> Embedded:
@@ -108,19 +107,16 @@ def as_predictions(spec: TaskSpec, predictions: Predictions) -> list[Prediction]
     """Predictions one by one, with the names of the classes."""
     if predictions.probabilities is None:
         return [Prediction(None, float(value), None) for value in predictions.values]
-    return [
-        _as_prediction(value, row, spec.labels.names)
-        for value, row in zip(predictions.values, predictions.probabilities, strict=True)
-    ]
-
-
-def _as_prediction(value: np.ndarray, probabilities: np.ndarray, names: Sequence[str]) -> Prediction:
-    """`value` is a class number, or 0/1 for each class of a multilabel task."""
-    shares = dict(zip(names, map(float, probabilities), strict=True))
-    if not value.ndim:
-        return Prediction(names[int(value)], float(probabilities[value]), shares)
-    label = tuple(name for name, assigned in zip(names, value, strict=True) if assigned)
-    return Prediction(label, float(np.where(value == 1, probabilities, 1 - probabilities).min()), shares)
+    names = spec.labels.names
+    found = []
+    for value, shares in zip(predictions.values, predictions.probabilities, strict=True):
+        named = dict(zip(names, map(float, shares), strict=True))
+        if value.ndim:  # 0/1 for each class of a multilabel task
+            label = tuple(name for name, assigned in zip(names, value, strict=True) if assigned)
+            found.append(Prediction(label, float(np.where(value == 1, shares, 1 - shares).min()), named))
+        else:  # the number of a class
+            found.append(Prediction(names[int(value)], float(shares[value]), named))
+    return found
 
 
 def _unit_vectors(vectors_nD: np.ndarray) -> np.ndarray:
@@ -137,8 +133,10 @@ def _as_texts(texts: Iterable[str]) -> list[str]:
     for number, text in enumerate(listed):
         if not isinstance(text, str):
             raise RequestError(f"text {number}: expected a text, found {type(text).__name__}")
-        if not is_unicode(text):
-            raise RequestError(f"text {number}: contains a lone surrogate, which is half a character")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise RequestError(f"text {number}: contains a lone surrogate, which is half a character") from None
     return listed
 
 

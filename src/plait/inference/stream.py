@@ -268,7 +268,7 @@ class _Stream:
         """Why a row cannot have a result."""
         if found := record.problem or row_problem(record, (*self.job.text, *self.job.needs), ()):
             return found
-        return next(filter(None, (text_problem(column, record.values[column]) for column in self.job.text)), None)
+        return text_problem(self.job.text, [record.values[column] for column in self.job.text])
 
     def report_truncation(self) -> None:
         if self.truncated:

@@ -80,20 +80,24 @@ def predict_columns(
     model: AnyModel, task: str, columns: Sequence[Sequence[str]], *, advance: Advance | None = None
 ) -> Predicted:
     """A task's predictions for one, two or three columns of text; an ensemble averages those of its members."""
-    return predict_tables(
-        model, task, [_task_tables(member, task, columns) for member in model.members], advance=advance
-    )
+    specs = [member.tasks[task] for member in model.members]
+    tables = [
+        tokenize_views(member.tokenizer, columns, spec.views, spec.max_length)
+        for member, spec in zip(model.members, specs, strict=True)
+    ]
+    return predict_tables(model, task, tables, advance=advance)
 
 
 def predict_tables(
     model: AnyModel, task: str, tables: Sequence[_Tables], *, advance: Advance | None = None
 ) -> Predicted:
     """The same for inputs that each member has tokenized already."""
-    reports = [advance, *[None] * (len(model.members) - 1)]  # progress follows the first member
-    predictions = [
-        decode(_outputs(member, task, given, report), member.tasks[task])
-        for member, given, report in zip(model.members, tables, reports, strict=True)
-    ]
+    predictions: list[Predictions] = []
+    for member, given in zip(model.members, tables, strict=True):
+        views = embed_tables(member, given, advance=None if predictions else advance)  # progress of the first member
+        with torch.inference_mode():
+            outputs_nC = member.outputs(task, [views[view].to(member.device) for view in member.tasks[task].views])
+        predictions.append(decode(outputs_nC.float().cpu().numpy(), member.tasks[task]))
     spec = model.tasks[task]
     combined = predictions[0]
     if len(predictions) > 1:
@@ -134,8 +138,8 @@ def embed_tables(model: Model, tables: _Tables, *, advance: Advance | None = Non
     rows: dict[str, list[int]] = {}
     for view, table in tables.items():
         rows[view] = []
-        for number in range(len(table)):
-            ids, first = table.row(number), int(table.firsts[number])
+        for number, first in enumerate(table.firsts.tolist()):
+            ids = table.row(number)
             key = ids.tobytes() + first.to_bytes(4, "little")
             if key not in places:
                 places[key] = len(distinct)
@@ -222,24 +226,10 @@ def _use_one_core() -> None:
     torch.set_num_threads(1)
 
 
-def _task_tables(model: Model, task: str, columns: Sequence[Sequence[str]]) -> dict[str, TokenTable]:
-    """The inputs that a task's head reads, tokenized."""
-    spec = model.tasks[task]
-    return tokenize_views(model.tokenizer, columns, spec.views, spec.max_length)
-
-
-def _outputs(model: Model, task: str, tables: _Tables, advance: Advance | None) -> np.ndarray:
-    """Outputs (n, C) of a task's head."""
-    views = embed_tables(model, tables, advance=advance)
-    with torch.inference_mode():
-        outputs_nC = model.outputs(task, [views[view].to(model.device) for view in model.tasks[task].views])
-    return outputs_nC.float().cpu().numpy()
-
-
 def _truncation(tables: Sequence[_Tables]) -> tuple[int, int]:
     """The number of inputs, and of truncated ones for the member that truncates most."""
-    counts = [(sum(map(len, given.values())), sum(table.truncated for table in given.values())) for given in tables]
-    return max(counts, key=lambda count: count[1])
+    flags = [np.concatenate([table.is_truncated for table in given.values()]) for given in tables]
+    return max(((len(each), int(each.sum())) for each in flags), key=lambda count: count[1])
 
 
 def _batches(lengths: Sequence[int], lanes: int) -> list[list[int]]:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from plait.data.overlap import Overlaps, count_overlaps
-from plait.data.read import BadRow, shown_names
+from plait.data.read import shown_names
 from plait.data.tokenize import load_tokenizer
 from plait.encoder.config import EncoderConfig, read_config
 from plait.encoder.find import Checkpoint, find_checkpoint
@@ -40,38 +40,26 @@ class ResolvedStage:
     stage: int = 0
     run_specs: dict[str, TaskSpec] = field(default_factory=dict)  # the tasks of all stages, in order
     earlier: dict[str, KeptTask] = field(default_factory=dict)  # tasks of earlier stages that this one does not train
+    # Computed from the above:
+    own_specs: dict[str, TaskSpec] = field(init=False)  # the tasks of this stage that have a head
+    specs: dict[str, TaskSpec] = field(init=False)  # all tasks of the model: those kept from the start model come first
+    learning: dict[str, ResolvedTask] = field(init=False)  # the tasks that steps train; the others are only scored
+    head_lr: float = field(init=False)
 
-    @property
-    def specs(self) -> dict[str, TaskSpec]:
-        """The tasks as the model knows them: those kept from the start model, then those of the run."""
-        own = {**self.run_specs, **self.own_specs}
+    def __post_init__(self) -> None:
+        own = {name: task.spec for name, task in self.tasks.items() if task.spec.head}
+        of_run = {**self.run_specs, **own}
         kept = self.start.kept if self.start else {}
-        return {**{name: task.spec for name, task in kept.items() if name not in own}, **own}
-
-    @property
-    def own_specs(self) -> dict[str, TaskSpec]:
-        """The tasks of this stage that have a head."""
-        return {name: task.spec for name, task in self.tasks.items() if task.spec.head}
-
-    @property
-    def learning(self) -> dict[str, ResolvedTask]:
-        """The tasks that steps train; the others are only scored."""
-        return {name: task for name, task in self.tasks.items() if task.settings.learn}
+        specs = {**{name: task.spec for name, task in kept.items() if name not in of_run}, **of_run}
+        object.__setattr__(self, "own_specs", own)
+        object.__setattr__(self, "specs", specs)
+        object.__setattr__(self, "learning", {name: task for name, task in self.tasks.items() if task.settings.learn})
+        object.__setattr__(self, "head_lr", self.recipe.head_lr)
 
     @property
     def kept(self) -> dict[str, KeptTask]:
         """The tasks that the model learned before this stage and that this stage does not train."""
         return {**(self.start.kept if self.start else {}), **self.earlier}
-
-    @property
-    def head_lr(self) -> float:
-        assert self.recipe.head_lr is not None, "filled in when the stage is resolved"
-        return self.recipe.head_lr
-
-    @property
-    def bad(self) -> dict[str, list[BadRow]]:
-        """The skipped rows, by task."""
-        return {name: task.bad for name, task in self.tasks.items() if task.bad}
 
     def data_notes(self) -> list[str]:
         """What a user should know about the data before training, apart from bad rows."""
@@ -87,7 +75,7 @@ class ResolvedStage:
         """Texts that occur in train and dev, with two labels, or in two tasks."""
         return count_overlaps(
             {
-                name: task.splits if task.settings.learn else {**task.splits, "train": task.train.chosen([])}
+                name: task.splits if task.settings.learn else {**task.splits, "train": task.splits["train"].chosen([])}
                 for name, task in self.tasks.items()
             },
             {name: task.spec.labels.about.symmetric for name, task in self.tasks.items()},
@@ -96,7 +84,7 @@ class ResolvedStage:
 
 @dataclass(frozen=True)
 class ResolvedRun:
-    """The stages of a run, at least one, and the encoder that they start from."""
+    """The stages of a run, at least one, and their encoder; the best model of the last stage is the run's."""
 
     stages: tuple[ResolvedStage, ...]
     checkpoint: Checkpoint
@@ -105,11 +93,6 @@ class ResolvedRun:
     def recipe(self) -> Recipe:
         """The complete recipe."""
         return Recipe.of_stages([stage.recipe for stage in self.stages])
-
-    @property
-    def last(self) -> ResolvedStage:
-        """The stage whose best model is the run's."""
-        return self.stages[-1]
 
     @property
     def data(self) -> ResolvedStage:
@@ -122,7 +105,7 @@ class ResolvedRun:
                 shown = f"{name} (stage {stage.stage + 1})" if other else name
                 if shown not in tasks or task.settings.learn:
                     tasks[shown] = task
-        return replace(self.last, tasks=tasks)
+        return replace(self.stages[-1], tasks=tasks)
 
     @property
     def fingerprints(self) -> Fingerprints:
@@ -142,7 +125,8 @@ class ResolvedRun:
 
     def kept_origins(self, *, folders: bool) -> dict[str, Any]:
         """Where the data of tasks came from that the run keeps from another model and does not train."""
-        kept = self.last.start.kept if self.last.start else {}
+        start = self.stages[-1].start
+        kept = start.kept if start else {}
         return {
             name: task.origin.to_json(folders=folders)
             for name, task in kept.items()
@@ -302,7 +286,7 @@ def _validate_folds(stages: Sequence[ResolvedStage]) -> Iterator[str]:
             held.setdefault(name, set()).update(task.splits["test"].origins if "test" in task.splits else ())
     for stage in stages:
         for name, task in stage.learning.items():
-            if not held[name].isdisjoint(task.train.origins):
+            if not held[name].isdisjoint(task.splits["train"].origins):
                 where = stage.recipe.where("tasks", name)
                 yield (
                     f"{where}one stage trains on rows that another holds out; with fold, give the task the same train "

@@ -10,7 +10,7 @@ from plait.data.examples import Examples, examples_from, in_order
 from plait.data.folds import hold_out_fold
 from plait.data.kinds import KINDS, Kind
 from plait.data.labels import Labels, guess_kind, labels_from
-from plait.data.read import BadRow, Rows, row_mistakes
+from plait.data.read import BadRow, row_mistakes
 from plait.data.splits import divide, limit_rows, read_splits
 from plait.errors import DataError, RecipeError
 from plait.heads import HEADS
@@ -44,20 +44,13 @@ class ResolvedTask:
     bad: list[BadRow]  # skipped
     unpaired: dict[str, int] = field(default_factory=dict)  # by split: rows without a partner to form a triplet with
     notes: list[str] = field(default_factory=list)  # about its fold
+    losses: tuple[LossChoice, ...] = field(init=False)  # of the settings, as is the batch size
+    batch_size: int = field(init=False)
 
-    @property
-    def train(self) -> Examples:
-        return self.splits["train"]
-
-    @property
-    def losses(self) -> tuple[LossChoice, ...]:
-        assert self.settings.loss is not None, "filled in when the task is resolved"
-        return self.settings.loss
-
-    @property
-    def batch_size(self) -> int:
-        assert self.settings.batch_size is not None, "filled in when the task is resolved"
-        return self.settings.batch_size
+    def __post_init__(self) -> None:
+        assert self.settings.loss and self.settings.batch_size, "filled in when the task is resolved"
+        object.__setattr__(self, "losses", self.settings.loss)
+        object.__setattr__(self, "batch_size", self.settings.batch_size)
 
 
 def resolve_task(recipe: Recipe, name: str, limit: int, width: int, known: TaskSpec | None = None) -> ResolvedTask:
@@ -69,23 +62,22 @@ def resolve_task(recipe: Recipe, name: str, limit: int, width: int, known: TaskS
     task = as_derived(given)
     rows = read_splits(given, fold=fold)
     bad = in_order([row for part in rows.values() for row in part.bad])
-    if not len(rows["train"]):
+    if not rows["train"].origins:
         raise DataError(*row_mistakes(bad) or [f"{recipe.where('tasks', name, 'train')}the training data has no rows"])
     try:
-        labels = _resolve_labels(task, rows["train"], known)  # from all of it, before dev is split off
+        values = {column: rows["train"].columns[column] for column in task.label_columns}
+        labels = _resolve_labels(task, values, known)  # from all training rows, before dev is split off
     except DataError as error:
         raise DataError(*row_mistakes(bad), recipe.where("tasks", name, "label") + str(error)) from None
-    complete = _complete_task(task, labels, recipe, known)
-    if known and not task.head and (conflict := validate_known_head(recipe, name, complete, labels, known)):
-        raise RecipeError(conflict)
-    if not complete.head and (mistakes := list(validate_headless(recipe, name))):
-        raise RecipeError(*mistakes)
+    complete = _complete_task(recipe, name, task, labels, known)
     try:
         rows = divide(rows, given, labels.kind, seed, fold)
     except DataError as error:
         raise DataError(*row_mistakes(bad), f"{recipe.where('tasks', name)}{error}") from None
     mistakes = list(validate_task(recipe, name, complete, labels, width))
-    splits, bad = _all_examples(task, rows, labels)
+    found = {split: examples_from(part, task.text, task.label_columns, labels) for split, part in rows.items()}
+    splits = {split: examples for split, (examples, _) in found.items()}
+    bad = in_order([row for _, unusable in found.values() for row in unusable])
     if recipe.bad_rows == "stop":
         mistakes += row_mistakes(bad)
     sound = not bad or recipe.bad_rows == "skip"
@@ -159,24 +151,13 @@ def _positives_only(task: Task, labels: Labels, examples: Examples) -> Examples:
     return examples.chosen(np.flatnonzero(np.any(chosen, axis=0)).tolist())
 
 
-def _all_examples(task: Task, rows: dict[str, Rows], labels: Labels) -> tuple[dict[str, Examples], list[BadRow]]:
-    """The examples of every split, and every bad row."""
-    splits: dict[str, Examples] = {}
-    bad: list[BadRow] = []
-    for split, part in rows.items():
-        splits[split], found = examples_from(part, task.text, task.label_columns, labels)
-        bad += found
-    return splits, in_order(bad)
-
-
-def _resolve_labels(task: Task, train: Rows, known: TaskSpec | None) -> Labels:
+def _resolve_labels(task: Task, columns: dict[str, list[str]], known: TaskSpec | None) -> Labels:
     """What the labels mean: as the recipe says, as the model knows them, or as the training data has them."""
     given = task.label
-    columns = {column: train.columns[column] for column in task.label_columns}
     silent = given is None or given == Label(column=given.column)
     if known and silent and len(known.label) == len(columns):
         return known.labels
-    kind = _resolve_kind(task, train)
+    kind = _resolve_kind(task, columns)
     if given is None:
         return labels_from(columns, kind)
     return labels_from(
@@ -189,7 +170,7 @@ def _resolve_labels(task: Task, train: Rows, known: TaskSpec | None) -> Labels:
     )
 
 
-def _resolve_kind(task: Task, train: Rows) -> Kind:
+def _resolve_kind(task: Task, columns: dict[str, list[str]]) -> Kind:
     """The kind of label: as the recipe says, as the losses require, or as the values look."""
     label = task.label
     if label is None:
@@ -202,7 +183,7 @@ def _resolve_kind(task: Task, train: Rows) -> Kind:
     for kind, value in given.items():
         if value is not None:
             return kind
-    looks = guess_kind(train.columns[label.column[0]], pair=len(task.text) == 2)
+    looks = guess_kind(columns[label.column[0]], pair=len(task.text) == 2)
     losses = task.loss or ()
     for loss in losses:
         if implied := LOSSES[loss.name].implied_kind(loss.options):
@@ -214,13 +195,13 @@ def _resolve_kind(task: Task, train: Rows) -> Kind:
     return looks if looks in kinds or not kinds else kinds[0]  # type: ignore[return-value]
 
 
-def _complete_task(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec | None = None) -> Task:
-    """The task with every default filled in."""
+def _complete_task(recipe: Recipe, name: str, task: Task, labels: Labels, known: TaskSpec | None) -> Task:
+    """The task with every default filled in; refuses a head that does not suit it, and a task with nothing to do."""
     losses = task.loss or (LossChoice(name=labels.about.loss or ""),)
     head = task.head or _head_for(task, labels, recipe, known)
     names = dict(zip(labels.classes, labels.names, strict=True))
     has_class_keys = labels.about.has_classes and not labels.about.is_yes_no
-    return task.model_copy(
+    complete = task.model_copy(
         update={
             "head": head and head.model_copy(update={"options": complete_options(HEADS[head.name], head.options)[0]}),
             "loss": tuple(
@@ -242,6 +223,11 @@ def _complete_task(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec |
             ),
         }
     )
+    if known and not task.head and (conflict := validate_known_head(recipe, name, complete, labels, known)):
+        raise RecipeError(conflict)
+    if not head and (mistakes := list(validate_headless(recipe, name))):
+        raise RecipeError(*mistakes)
+    return complete
 
 
 def _head_for(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec | None) -> Choice | None:

@@ -50,7 +50,7 @@ _Views = Mapping[str, Tensor]  # view → embeddings (n, D)
 
 def find_baselines(run: RunDirectory, resolved: ResolvedRun, progress: Progress) -> dict[str, Any]:
     """The baselines of a run's last stage, measured once; a start model is always compared with itself before."""
-    last, wanted = resolved.last, run.record.baselines
+    last, wanted = resolved.stages[-1], run.record.baselines
     if not wanted and not last.start:
         return {}
     stored = run.read_baselines()
@@ -68,12 +68,12 @@ def find_baselines(run: RunDirectory, resolved: ResolvedRun, progress: Progress)
 def measure_baselines(resolved: ResolvedRun, progress: Progress) -> dict[str, _Table]:
     """Every baseline on dev and test, by the metric of each task."""
     model, views = frozen_model(resolved, progress)
-    return {split: _split_table(model, resolved.last, split, views[split]) for split in views}
+    return {split: _split_table(model, resolved.stages[-1], split, views[split]) for split in views}
 
 
 def _scores_before(resolved: ResolvedRun) -> dict[str, float]:
     """The dev scores of the start model on its own tasks, before it is trained further."""
-    last = resolved.last
+    last = resolved.stages[-1]
     if last.start is None:
         return {}
     model = build_stage_model(last, resolved.checkpoint).eval()
@@ -88,7 +88,7 @@ def _scores_before(resolved: ResolvedRun) -> dict[str, float]:
 
 def frozen_model(resolved: ResolvedRun, progress: Progress) -> tuple[Model, dict[str, dict[str, _Views]]]:
     """The same recipe on a frozen encoder, and the embeddings of dev and test by split and task."""
-    last = resolved.last
+    last = resolved.stages[-1]
     recipe = last.recipe
     changes = {
         "train_encoder": False,
@@ -188,7 +188,7 @@ def _constant_score(task: ResolvedTask, split: str) -> float:
     labels, about = task.spec.labels, task.spec.labels.about
     if about.constant is None:
         return about.chance
-    return _measure(task, split, about.constant(labels, task.train.labels, len(task.splits[split])))
+    return _measure(task, split, about.constant(labels, task.splits["train"].labels, len(task.splits[split])))
 
 
 def _cosine_score(model: Model, task: ResolvedTask, split: str, views: _Views) -> float:
@@ -199,8 +199,8 @@ def _cosine_score(model: Model, task: ResolvedTask, split: str, views: _Views) -
     cosines_n = _pair_cosines(views)
     if about.is_score:
         return _measure(task, split, Predictions(cosines_n, None))
-    every = max(1, len(task.train) // _THRESHOLD_ROWS)
-    train = task.train.chosen(range(0, len(task.train), every))
+    every = max(1, len(task.splits["train"]) // _THRESHOLD_ROWS)
+    train = task.splits["train"].chosen(range(0, len(task.splits["train"]), every))
     known_n = _pair_cosines(embed_views(model, train.texts, ("first", "second"), task.spec.max_length))
     if about.is_yes_no:
         yes_n = (1 + cosines_n) / 2

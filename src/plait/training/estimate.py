@@ -79,7 +79,7 @@ def preview_run(resolved: ResolvedRun, *, trial: bool, baselines: bool = True) -
     """A preview of every stage; with `trial`, some steps of each are trained to estimate its cost."""
     model = build_start_model(resolved)
     return [
-        _preview_stage(Trainer(stage, model), trial=trial, baselines=baselines and stage is resolved.last)
+        _preview_stage(Trainer(stage, model), trial=trial, baselines=baselines and stage is resolved.stages[-1])
         for stage in resolved.stages
     ]
 
@@ -111,7 +111,7 @@ def preview_tasks(trainer: Trainer) -> list[TaskPreview]:
         tables = [table for split in task.splits for table in _split_tokens(trainer, task, split)]
         lengths = np.concatenate([table.lengths for table in tables])
         labels = task.spec.labels
-        counts = labels.about.class_counts(task.train.labels)
+        counts = labels.about.class_counts(task.splits["train"].labels)
         batches, rows = drawn.get(name, (0, 0))
         facts.append(
             TaskPreview(
@@ -119,15 +119,15 @@ def preview_tasks(trainer: Trainer) -> list[TaskPreview]:
                 rows={split: len(examples) for split, examples in task.splits.items()},
                 kind=labels.kind,
                 labels=labels.describe(),
-                majority=None if counts is None else float(counts.max() / len(task.train)),
+                majority=None if counts is None else float(counts.max() / len(task.splits["train"])),
                 tokens_median=float(np.median(lengths)),
                 tokens_95=float(np.percentile(lengths, 95)),
-                truncated=sum(table.truncated for table in tables),
+                truncated=sum(int(table.is_truncated.sum()) for table in tables),
                 inputs=len(lengths),
                 limit=task.spec.max_length,
                 steps_per_epoch=batches / epochs,
                 samples_per_epoch=rows / epochs,
-                seen=rows / len(task.train),
+                seen=rows / len(task.splits["train"]),
                 head=task.spec.head_name or "none",
                 loss=", ".join(loss.name for loss in task.losses),
                 learns=task.settings.learn,

@@ -69,6 +69,7 @@ class StageRun:
         self.position = position
         last = position.stage + 1 == len(context.resolved.stages)
         self.keep = context.run.record.keep if last else 0
+        self._stage = position.stage if context.has_stages else None  # in metrics.jsonl
         self._started = time.monotonic() - position.seconds
         self._tables: dict[tuple[str, str], dict[str, TokenTable]] = {}  # task and split → tokens to score
 
@@ -206,11 +207,6 @@ class StageRun:
             step=self.position.step,
             kept=resolved.kept_origins(folders=False),
         )
-
-    @property
-    def _stage(self) -> int | None:
-        """The number of the stage in metrics.jsonl."""
-        return self.position.stage if self.context.has_stages else None
 
     def _write(self, line: MetricsLine) -> None:
         """Append a line to metrics.jsonl."""

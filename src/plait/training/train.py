@@ -76,7 +76,8 @@ def train(
         torch.set_num_threads(threads)
     with run.locked():
         record = _record_of(resolved, baselines=baselines, single_task=single_task, keep=keep)
-        run.create(record, resolved.recipe, resolved.data.bad)
+        bad = {name: task.bad for name, task in resolved.data.tasks.items() if task.bad}
+        run.create(record, resolved.recipe, bad)
         return _run_to_end(run, resolved, model, progress, stop)
 
 
@@ -184,7 +185,7 @@ def _run_to_end(run: RunDirectory, resolved: ResolvedRun, model: Model, progress
     if not run.is_trained:
         _train_stages(run, resolved, model, progress, stop)
     single_task = _train_single_tasks(run, resolved, progress, stop) if run.record.single_task else {}
-    return Result.of(run, tuple(resolved.last.kept), single_task)
+    return Result.of(run, tuple(resolved.stages[-1].kept), single_task)
 
 
 def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progress: Progress, stop: _Stop) -> None:
@@ -217,7 +218,11 @@ def _train_stage(context: RunContext, model: Model, position: Position, checkpoi
         context.progress.note(f"resuming after step {position.step_in_stage:,} of {trainer.steps:,}{where}")
     elif position.stage:
         stage.save()  # resuming from here needs nothing from earlier stages
-    _report_truncation(trainer, context.progress)
+    for task, tables in trainer.tokens.items():
+        if truncated := sum(int(table.is_truncated.sum()) for table in tables.values()):
+            counts = f"{truncated:,} of {sum(map(len, tables.values())):,} training inputs"
+            limit = trainer.resolved.tasks[task].spec.max_length
+            context.progress.note(f"{task}: {counts} are truncated to {limit} tokens")
     trainer.store_embeddings(context.progress)
     try:
         stage.run_steps()
@@ -243,7 +248,7 @@ def _stage_result(run: RunDirectory, stage: ResolvedStage, position: Position) -
 def _finish(
     run: RunDirectory, resolved: ResolvedRun, model: Model, position: Position, baselines: dict[str, Any]
 ) -> None:
-    last = _stage_result(run, resolved.last, position)
+    last = _stage_result(run, resolved.stages[-1], position)
     run.write_result(
         ResultRecord(
             best_step=position.best_step,
@@ -273,7 +278,7 @@ def _weights_digest(model: Model) -> str:
 def _train_single_tasks(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _Stop) -> dict[str, float]:
     """The dev score of each task of the last stage when it is trained alone, in runs inside this one."""
     scores: dict[str, float] = {}
-    for name, task in resolved.last.tasks.items():
+    for name, task in resolved.stages[-1].tasks.items():
         if not task.settings.learn:
             progress.note(f"{name}: not trained alone, it has learn: false")
             continue
@@ -306,21 +311,13 @@ def _train_single_tasks(run: RunDirectory, resolved: ResolvedRun, progress: Prog
 
 def _report_data(run: RunDirectory, resolved: ResolvedRun, progress: Progress) -> None:
     """What a user should know about the data before training."""
-    data, start = resolved.data, resolved.last.start
-    for name, rows in data.bad.items():
-        progress.note(f"{name}: {len(rows):,} bad rows were skipped; they are listed in {run.bad_rows}")
+    data, start = resolved.data, resolved.stages[-1].start
+    for name, resolved_task in data.tasks.items():
+        if bad := len(resolved_task.bad):
+            progress.note(f"{name}: {bad:,} bad rows were skipped; they are listed in {run.bad_rows}")
     for sentence in data.data_notes():
         progress.note(sentence)
     for name, task in (start.kept if start else {}).items():
         if name not in data.tasks:
             scored = "" if task.dev else f", and not scored: {task.why}"
             progress.note(f"{name}: kept from {resolved.recipe.encoder}{scored}")
-
-
-def _report_truncation(trainer: Trainer, progress: Progress) -> None:
-    """How many training inputs are longer than the encoder reads."""
-    for name, tables in trainer.tokens.items():
-        if truncated := sum(table.truncated for table in tables.values()):
-            inputs = sum(len(table) for table in tables.values())
-            limit = trainer.resolved.tasks[name].spec.max_length
-            progress.note(f"{name}: {truncated:,} of {inputs:,} training inputs are truncated to {limit} tokens")

@@ -102,7 +102,7 @@ class Trainer:
             losses=self.loss_modules,
         )
         self.tokens: dict[str, dict[str, TokenTable]] = {
-            name: tokenize_views(model.tokenizer, task.train.texts, self.views(name), task.spec.max_length)
+            name: tokenize_views(model.tokenizer, task.splits["train"].texts, self.views(name), task.spec.max_length)
             for name, task in resolved.learning.items()
         }
         self.plan = _make_plan(resolved, self.tokens)
@@ -163,7 +163,7 @@ class Trainer:
         try:
             losses = train_step(self._parts, self._batches(planned), number, separate=separate)
         except NotFiniteError as error:
-            origins = [self.resolved.tasks[task].train.origins[row] for task, row in error.rows]
+            origins = [self.resolved.tasks[task].splits["train"].origins[row] for task, row in error.rows]
             raise NotFiniteError(*error.mistakes, f"the rows come from {', '.join(origins)}") from None
         tasks = [task for task, _ in planned] if combine else list(self.resolved.learning)
         rows = self._parts.rows
@@ -189,7 +189,8 @@ class Trainer:
 
     def _batches(self, planned: PlannedStep) -> list[Batch]:
         return [
-            make_batch(task, rows, self.resolved.tasks[task].train.labels, self.tokens[task]) for task, rows in planned
+            make_batch(task, rows, self.resolved.tasks[task].splits["train"].labels, self.tokens[task])
+            for task, rows in planned
         ]
 
 

@@ -310,7 +310,7 @@ def test_empty_fields_and_spaces_are_kept_unchanged(tmp_path):
 
 
 def test_a_file_with_only_a_header_has_no_rows(tmp_path):
-    assert len(read(tmp_path, "a.csv", "text,label\n")) == 0
+    assert len(read(tmp_path, "a.csv", "text,label\n").origins) == 0
 
 
 def test_a_very_long_field_is_read_completely(tmp_path):

@@ -40,22 +40,18 @@ class Lines:
             while not data.endswith(b"\n") and (data := self._file.readline(_MAX_LINE_BYTES)):
                 length += len(data)
             return Line(self._number, "\n", f"the line has {length:,} bytes; shorten it to {_MAX_LINE_BYTES:,} or less")
-        return _decode_line(self._number, data)
+        if self._number == 1:
+            data = data.removeprefix(b"\xef\xbb\xbf")
+        problem = None
+        if b"\0" in data:
+            problem = "contains a NUL byte; if the file is UTF-16, save it as UTF-8"
+            data = data.replace(b"\0", b"")
+        try:
+            return Line(self._number, data.decode(), problem)
+        except UnicodeDecodeError as error:
+            problem = problem or f"not UTF-8 at byte {error.start} of the line; save the file as UTF-8"
+            return Line(self._number, data.decode(errors="replace"), problem)
 
     def put_back(self, lines: Sequence[Line]) -> None:
         """Return these lines next, in this order."""
         self._put_back.extendleft(reversed(lines))
-
-
-def _decode_line(number: int, data: bytes) -> Line:
-    if number == 1:
-        data = data.removeprefix(b"\xef\xbb\xbf")
-    problem = None
-    if b"\0" in data:
-        problem = "contains a NUL byte; if the file is UTF-16, save it as UTF-8"
-        data = data.replace(b"\0", b"")
-    try:
-        return Line(number, data.decode(), problem)
-    except UnicodeDecodeError as error:
-        problem = problem or f"not UTF-8 at byte {error.start} of the line; save the file as UTF-8"
-        return Line(number, data.decode(errors="replace"), problem)

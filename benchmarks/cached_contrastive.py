@@ -71,8 +71,8 @@ def with_plait(count: Callable[[Setting], int], **loss: object) -> Callable[[Set
             write_task(Path(folder) / "same.jsonl", rows)
             resolved = resolve_run(as_recipe(recipe, folder, None, []))
         model = build_start_model(resolved).train()
-        trainer = Trainer(resolved.last, model)
-        labels = resolved.last.tasks["same"].train.labels
+        trainer = Trainer(resolved.stages[-1], model)
+        labels = resolved.stages[-1].tasks["same"].splits["train"].labels
         batch = make_batch("same", range(len(rows)), labels, trainer.tokens["same"])
 
         def step() -> float:

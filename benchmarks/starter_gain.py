@@ -61,7 +61,7 @@ def measure(seeds: list[int], overrides: list[str]) -> dict:
             result = train("starter", Path(folder) / "run", overrides=changes, baselines=False)
             seconds.append(result.seconds)
             tuned = load_model(result.model).model
-        for name, task in resolved.last.tasks.items():
+        for name, task in resolved.stages[-1].tasks.items():
             specs[name], examples[name] = task.spec, both_splits(task.splits)
             texts = examples[name].texts
             pair = tuple(predict_columns(model, name, texts).predictions for model in (tuned, frozen))

@@ -27,7 +27,7 @@ def trainer_for(combine: str) -> tuple[Trainer, list]:
     """The starter recipe and its first step; with a learning rate near 0, every step costs the same."""
     changes = [f"batch_size={BATCH}", "lr=1e-9", "head_lr=1e-9", f"schedule={{name: together, combine: {combine}}}"]
     resolved = resolve_run(as_recipe("starter", None, None, changes))
-    trainer = Trainer(resolved.last, build_start_model(resolved))
+    trainer = Trainer(resolved.stages[-1], build_start_model(resolved))
     return trainer, next(iter(trainer.plan.epoch_plan(0)))
 
 
@@ -45,7 +45,7 @@ def all_losses(trainer: Trainer, planned: list) -> list[Tensor]:
     model = trainer.model.train()
     losses = []
     for task, rows in planned:
-        batch = make_batch(task, rows, trainer.resolved.tasks[task].train.labels, trainer.tokens[task])
+        batch = make_batch(task, rows, trainer.resolved.tasks[task].splits["train"].labels, trainer.tokens[task])
         with seeded(f"{trainer.seed}/0/{task}/0", model.device):
             views = model.encode(batch).views
             outputs_BC = model.outputs(task, [views[view] for view in model.tasks[task].views])

@@ -80,7 +80,7 @@ def train_with_plait(tasks: tuple[str, ...], setting: Setting) -> tuple[Any, Cal
     }
 
     def train() -> Iterator[float]:
-        trainer = Trainer(resolved.last, model)
+        trainer = Trainer(resolved.stages[-1], model)
         for number, step in enumerate(in_turns(rows)):
             yield from trainer.step(number, [step]).values()
 

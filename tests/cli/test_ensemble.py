@@ -85,7 +85,7 @@ def test_an_invalid_request_gives_one_message(ensemble, plait, tmp_path):
     assert err.startswith(f"plait: {run}@epoch7: the run kept no model 'epoch7'; did you mean 'epoch")
     assert err.count("\n") == 1 and not (tmp_path / "x").exists()
     _, err = plait("train", "--resume", run, "--keep", 3, code=2)
-    assert "a run resumes as it began; drop --keep" in err
+    assert "a resumed run keeps its settings; drop --keep" in err
 
 
 def test_a_task_whose_dev_rows_the_members_do_not_share_is_not_scored(folder, plait, tmp_path):

@@ -54,7 +54,7 @@ def test_dev_covers_the_range_of_scores_even_if_one_score_is_common(tmp_path):
     for label in ("score", {"column": "score", "range": [0, 5]}, {"column": "score", "kind": "score"}):
         task = task_of(tmp_path, ["one", "two", "score"], rows, text=["one", "two"], label=label, dev=0.4)
         dev = split(task, "score")["dev"]
-        assert len(dev) == 20 and len(set(dev.columns["score"])) > 5
+        assert len(dev.origins) == 20 and len(set(dev.columns["score"])) > 5
 
 
 def test_bad_rows_stay_with_the_training_rows(tmp_path):

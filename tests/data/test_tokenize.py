@@ -46,7 +46,7 @@ def test_token_table_by_hand():
 
 
 def test_a_table_of_no_texts_is_empty(tokenizer):
-    for table in (tokenizer.tokenize([], 8), tokenizer.tokenize_pairs([], [], 8)):
+    for table in (tokenizer.tokenize([], 8), tokenizer.tokenize([], 8, [])):
         assert len(table) == 0 and table.starts.tolist() == [0] and table.is_truncated.sum() == 0
 
 
@@ -60,13 +60,13 @@ def test_texts_have_special_tokens_and_one_segment(tokenizer, ids):
 
 def test_pairs_have_special_tokens_and_two_segments(tokenizer, ids):
     good, film = ids["good"], ids["film"]
-    table = tokenizer.tokenize_pairs(["good film", "film"], ["film", "good good"], 8)
+    table = tokenizer.tokenize(["good film", "film"], 8, ["film", "good good"])
     assert rows(table) == [[CLS, good, film, SEP, film, SEP], [CLS, film, SEP, good, good, SEP]]
     assert table.firsts.tolist() == [4, 3]
 
 
 def test_roberta_has_one_segment_for_a_pair(tiny_roberta):
-    table = tokenizer_of(tiny_roberta).tokenize_pairs(["good film"], ["film"], 30)
+    table = tokenizer_of(tiny_roberta).tokenize(["good film"], 30, ["film"])
     assert table.firsts.tolist() == table.lengths.tolist()
 
 
@@ -92,7 +92,7 @@ def test_truncated_texts_are_counted(tokenizer):
     ],
 )
 def test_the_longer_text_of_a_pair_is_truncated_first(tokenizer, ids, first, second, left):
-    table = tokenizer.tokenize_pairs([words(first)], [words(second, "film")], 11)  # 8 words and 3 special tokens
+    table = tokenizer.tokenize([words(first)], 11, [words(second, "film")])  # 8 words and 3 special tokens
     good, film = ids["good"], ids["film"]
     assert rows(table) == [[CLS, *[good] * left[0], SEP, *[film] * left[1], SEP]]
     assert table.firsts.tolist() == [left[0] + 2]
@@ -101,10 +101,10 @@ def test_the_longer_text_of_a_pair_is_truncated_first(tokenizer, ids, first, sec
 
 def test_no_text_is_longer_than_the_limit_and_only_truncated_ones_are_counted(tokenizer):  # property
     columns = sentences(80, seed=1, longest=30), sentences(80, seed=2, longest=30)
-    for tokenize, texts in ((tokenizer.tokenize, columns[:1]), (tokenizer.tokenize_pairs, columns)):
-        whole = tokenize(*texts, 1000).lengths
+    for second in (None, columns[1]):
+        whole = tokenizer.tokenize(columns[0], 1000, second).lengths
         for limit in range(5, 80):
-            table = tokenize(*texts, limit)
+            table = tokenizer.tokenize(columns[0], limit, second)
             assert table.lengths.tolist() == np.minimum(whole, limit).tolist()
             assert table.is_truncated.sum() == (whole > limit).sum()
 
@@ -114,13 +114,13 @@ def test_a_limit_without_room_for_text_is_rejected(tokenizer, limit):
     with pytest.raises(PlaitError, match=rf"\b{limit}\b"):
         tokenizer.tokenize(["a good film"], limit)
     with pytest.raises(PlaitError, match=rf"\b{limit}\b"):
-        tokenizer.tokenize_pairs(["a good film"], ["a film"], limit)
+        tokenizer.tokenize(["a good film"], limit, ["a film"])
 
 
 def test_one_limit_does_not_affect_the_next(tiny_bert):
     texts = sentences(20, seed=3, longest=30)
     used = tokenizer_of(tiny_bert)
-    used.tokenize_pairs(texts, texts, 9)
+    used.tokenize(texts, 9, texts)
     used.tokenize(texts, 5)
     assert rows(used.tokenize(texts, 40)) == rows(tokenizer_of(tiny_bert).tokenize(texts, 40))
 
@@ -143,7 +143,7 @@ def test_vocab_txt_gives_the_same_tokens_as_tokenizer_json(tiny_bert, tmp_path, 
     texts = [*TEXTS, *sentences(50, seed=4)]
     found, expected = tokenizer_of(write_vocab(tiny_bert, tmp_path / "vocab", config)), tokenizer_of(tiny_bert)
     assert rows(found.tokenize(texts, 40)) == rows(expected.tokenize(texts, 40))
-    pairs = found.tokenize_pairs(texts, texts[::-1], 40), expected.tokenize_pairs(texts, texts[::-1], 40)
+    pairs = found.tokenize(texts, 40, texts[::-1]), expected.tokenize(texts, 40, texts[::-1])
     assert rows(pairs[0]) == rows(pairs[1]) and pairs[0].firsts.tolist() == pairs[1].firsts.tolist()
 
 
@@ -213,8 +213,8 @@ def test_views_are_single_columns_or_pairs_of_them(tokenizer):
     tables = tokenize_views(tokenizer, [first, second], ["first", "second", "joined", "swapped"], 12)
     assert rows(tables["first"]) == rows(tokenizer.tokenize(first, 12))
     assert rows(tables["second"]) == rows(tokenizer.tokenize(second, 12))
-    assert rows(tables["joined"]) == rows(tokenizer.tokenize_pairs(first, second, 12))
-    assert rows(tables["swapped"]) == rows(tokenizer.tokenize_pairs(second, first, 12))
+    assert rows(tables["joined"]) == rows(tokenizer.tokenize(first, 12, second))
+    assert rows(tables["swapped"]) == rows(tokenizer.tokenize(second, 12, first))
 
 
 def test_a_batch_contains_the_inputs_of_its_views_in_order(tokenizer):
@@ -241,4 +241,4 @@ def test_a_text_far_beyond_the_limit_gives_the_tokens_of_the_full_text(tiny_bert
         assert table.is_truncated.sum() == (len(whole) > 20)
         reference.enable_truncation(20, strategy="longest_first")
         pair = reference.encode(text, "a dog").ids
-        assert tokenizer.tokenize_pairs([text], ["a dog"], 20).row(0).tolist() == pair
+        assert tokenizer.tokenize([text], 20, ["a dog"]).row(0).tolist() == pair

@@ -13,6 +13,7 @@ from plait.errors import EncoderError
     ("config", "message"),
     [
         ({"model_type": "distilbert"}, "model_type 'distilbert' is not supported; supported: bert, roberta"),
+        ({"model_type": None}, "config.json has no model_type; supported: bert, roberta"),
         ({"hidden_act": "gelu_new"}, "hidden_act 'gelu_new' is not supported; supported: gelu"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key' is not supported"),
     ],

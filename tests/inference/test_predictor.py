@@ -85,14 +85,14 @@ def test_a_plain_encoder_embeds_and_has_no_tasks(tiny_roberta):
     [
         (lambda model: model.predict("moood", ["x"]), "no task 'moood'; did you mean 'mood'?"),
         (lambda model: model.predict("mood", "one text"), "expected a list of texts, found one text"),
-        (lambda model: model.predict("mood", [("a", "b")]), "text 0: expected a text, found tuple"),
+        (lambda model: model.predict("mood", [("a", "b")]), "text 0: expected a string, found tuple"),
         (lambda model: model.predict("near", ["a", "b"]), "example 0: the task 'near' compares two texts"),
         (lambda model: model.predict("near", [("a", "b"), ("a", "b", "c")]), "example 1: "),
         (lambda model: model.embed("one text"), "put it into a list"),
         (lambda model: model.embed(None), "expected a list of texts, found NoneType"),
         (lambda model: model.predict("near", [None]), "example 0: "),
         (lambda model: model.predict("near", [("a", "\ud800")]), "text 0: contains a lone surrogate"),
-        (lambda model: model.embed([None]), "text 0: expected a text, found NoneType"),
+        (lambda model: model.embed([None]), "text 0: expected a string, found NoneType"),
     ],
 )
 def test_an_invalid_call_says_what_was_expected(model, call, message):

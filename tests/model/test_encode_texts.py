@@ -57,18 +57,16 @@ def test_embeddings_follow_the_weights_after_a_training_step(tiny_bert):
 def test_every_text_is_tokenized_exactly_once_per_call(untrained, monkeypatch):
     model = load_model(untrained, device="cpu").model
     single, pairs = [], []
-    tokenize, tokenize_pairs = TextTokenizer.tokenize, TextTokenizer.tokenize_pairs
+    tokenize = TextTokenizer.tokenize
 
-    def counted(self, texts, limit):
-        single.extend(texts)
-        return tokenize(self, texts, limit)
-
-    def counted_pairs(self, first, second, limit):
-        pairs.extend(zip(first, second, strict=True))
-        return tokenize_pairs(self, first, second, limit)
+    def counted(self, texts, limit, second=None):
+        if second is None:
+            single.extend(texts)
+        else:
+            pairs.extend(zip(texts, second, strict=True))
+        return tokenize(self, texts, limit, second)
 
     monkeypatch.setattr(TextTokenizer, "tokenize", counted)
-    monkeypatch.setattr(TextTokenizer, "tokenize_pairs", counted_pairs)
     first, second, third = TEXTS[:3], TEXTS[3:6], TEXTS[6:9]
     there, back = list(zip(first, second, strict=True)), list(zip(second, first, strict=True))
     for apply, texts, joined in (

@@ -92,7 +92,7 @@ def test_states_of_minilm_equal_those_of_transformers_for_200_texts(minilm, real
 
 def test_states_of_minilm_equal_those_of_transformers_for_joined_pairs(minilm, real_data):
     first, second = (column(real_data / "cs224n/sts-dev.csv", f"sentence{side}")[:200] for side in (1, 2))
-    table = tokenizer_of(minilm).tokenize_pairs(first, second, read_config(minilm).limit)
+    table = tokenizer_of(minilm).tokenize(first, read_config(minilm).limit, second)
     assert_states_close(our_states(minilm, table), their_states(minilm, 256, first, second), MINILM_TOLERANCE)
 
 
@@ -101,8 +101,8 @@ def test_tokens_of_texts_and_pairs_equal_those_of_transformers(tiny, limit):
     first = [*sentences(60, seed=3, longest=50), "", "Ünïcode, punctuation! (and) 123 it's"]
     second = [*sentences(60, seed=4, longest=50), "a film", "(Ünseen)   words\tand 你好 spaces "]
     ours, theirs = tokenizer_of(tiny), AutoTokenizer.from_pretrained(tiny)
-    for columns, tokenize in (([first], ours.tokenize), ([first, second], ours.tokenize_pairs)):
-        table = tokenize(*columns, limit)
+    for columns in ([first], [first, second]):
+        table = ours.tokenize(first, limit, *columns[1:])
         expected = theirs(*columns, truncation="longest_first", max_length=limit, return_token_type_ids=True)
         assert 0 < table.is_truncated.sum() < len(first)
         assert [table.row(row).tolist() for row in range(len(table))] == expected["input_ids"]
@@ -119,7 +119,7 @@ def test_limit_is_that_of_transformers(tiny):
 def test_states_pooler_and_every_gradient_equal_those_of_transformers(tiny):
     first, second = sentences(30, seed=5, longest=10), sentences(30, seed=6, longest=10)
     encoder = encoder_from(tiny, read_config(tiny), pooler=True).eval()  # eval: no dropout
-    packed = pack_table(tokenizer_of(tiny).tokenize_pairs(first, second, TINY_LIMIT), encoder)
+    packed = pack_table(tokenizer_of(tiny).tokenize(first, TINY_LIMIT, second), encoder)
     model = AutoModel.from_pretrained(tiny).eval()
     padded = AutoTokenizer.from_pretrained(tiny)(
         first,

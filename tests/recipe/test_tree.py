@@ -55,7 +55,7 @@ def test_an_unknown_recipe_lists_the_bundled_names(name):
     with pytest.raises(RecipeError) as caught:
         read_recipe(name, VARIANTS)
     names = ", ".join(sorted(file.stem for file in BUNDLED.glob("*.yaml")))
-    assert str(caught.value) == f"{name}: no such recipe; give a YAML file, or a bundled name: {names}"
+    assert str(caught.value) == f"{name}: no such recipe; give a YAML file, SUITE#ROW, or a bundled name: {names}"
 
 
 # ---------------------------------------------------------------- --set

@@ -167,7 +167,7 @@ def test_every_row_is_drawn_about_equally_often(tmp_path):
 def test_rows_limits_only_the_training_data(tmp_path):
     write(tmp_path / "dev.csv", LABELS["score"])
     data = task_of(tmp_path, LABELS["score"], rows=2, dev=str(tmp_path / "dev.csv"))
-    assert (len(data.train), len(data.splits["dev"])) == (2, 3)
+    assert (len(data.splits["train"]), len(data.splits["dev"])) == (2, 3)
     assert (data.spec.labels.low, data.spec.labels.high) == (0.5, 4.5)  # the range is that of all rows
 
 
@@ -182,8 +182,8 @@ def test_dev_rows_are_the_same_for_every_seed(tmp_path):
 
 
 def test_rows_of_the_recipe_apply_to_tasks_without_their_own(tmp_path):
-    assert len(task_of(tmp_path, ["0", "1"] * 20, top={"rows": 7}).train) == 7
-    assert len(task_of(tmp_path, ["0", "1"] * 20, top={"rows": 7}, rows=9).train) == 9
+    assert len(task_of(tmp_path, ["0", "1"] * 20, top={"rows": 7}).splits["train"]) == 7
+    assert len(task_of(tmp_path, ["0", "1"] * 20, top={"rows": 7}, rows=9).splits["train"]) == 9
 
 
 # ---------------------------------------------------------------- fingerprints

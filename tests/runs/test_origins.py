@@ -66,7 +66,7 @@ def test_a_modified_file_is_refused(run, tmp_path):
         file.write("a good dog,high\r\n")
     path = data / "mood-dev.csv"
     assert refused(run, "test", data) == [
-        f"mood: {path} is not the test file of the training; give --on mood={path} to use it"
+        f"mood: {path} is not the test file that the model was trained with; to use it, give --on mood={path}"
     ]
 
 

@@ -114,7 +114,7 @@ def test_result_json_of_an_older_plait_gets_defaults(tmp_path):
 @pytest.mark.parametrize("text", ["", "[1]", '{"steps": 1}'])
 def test_a_damaged_result_json_is_refused(tmp_path, text):
     (tmp_path / "result.json").write_text(text)
-    with pytest.raises(RunError, match=r"result\.json: damaged; delete it, and the run finishes again"):
+    with pytest.raises(RunError, match=r"result\.json: damaged; delete it, then resume the run"):
         ResultRecord.read(tmp_path / "result.json")
 
 

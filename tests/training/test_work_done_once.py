@@ -20,18 +20,13 @@ from small_runs import metrics_lines, stop_after
 def tokenized(monkeypatch) -> Counter:
     """How often each text was tokenized, alone or in a pair."""
     counts: Counter = Counter()
-    one, two = TextTokenizer.tokenize, TextTokenizer.tokenize_pairs
+    tokenize = TextTokenizer.tokenize
 
-    def tokenize(self, texts, limit):
+    def counted(self, texts, limit, second=None):
         counts.update(texts)
-        return one(self, texts, limit)
+        return tokenize(self, texts, limit, second)
 
-    def tokenize_pairs(self, first, second, limit):
-        counts.update(first)
-        return two(self, first, second, limit)
-
-    monkeypatch.setattr(TextTokenizer, "tokenize", tokenize)
-    monkeypatch.setattr(TextTokenizer, "tokenize_pairs", tokenize_pairs)
+    monkeypatch.setattr(TextTokenizer, "tokenize", counted)
     return counts
 
 

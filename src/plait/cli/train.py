@@ -83,11 +83,11 @@ def command(
     if resume and out:
         raise click.UsageError("--resume continues in the run's own directory; drop --out")
     if resume and single_task:
-        raise click.UsageError("a run resumes as it began; drop --single-task")
+        raise click.UsageError("a resumed run keeps its settings; drop --single-task")
     if resume and keep:
-        raise click.UsageError("a run resumes as it began; drop --keep")
+        raise click.UsageError("a resumed run keeps its settings; drop --keep")
     if resume and threads:
-        raise click.UsageError("a run resumes with the threads that it began with; drop --threads")
+        raise click.UsageError("a resumed run keeps its number of threads; drop --threads")
     result = run_recipe(
         recipe,
         out=out,

@@ -59,7 +59,7 @@ def tokenize_views(
             tables[view] = tokenizer.tokenize(texts[SINGLE_TEXT_VIEWS[view]], limit)
         else:
             first, second = (texts[0], texts[1]) if view == "joined" else (texts[1], texts[0])
-            tables[view] = tokenizer.tokenize_pairs(first, second, limit)
+            tables[view] = tokenizer.tokenize(first, limit, second)
     return tables
 
 

@@ -68,17 +68,29 @@ class TextTokenizer:
         """The number of special tokens that are added to a text, or to a pair."""
         return self._special[pair]
 
-    def tokenize(self, texts: Sequence[str], limit: int) -> TokenTable:
-        """Each text alone, with its special tokens, truncated to the limit."""
-        most = limit * _LONGEST_TOKEN
-        return _tokenize(self._limited_to(limit, pair=False), texts, [text[:most] for text in texts])
+    def tokenize(self, texts: Sequence[str], limit: int, second: Sequence[str] | None = None) -> TokenTable:
+        """Each text with its special tokens, truncated to the limit.
 
-    def tokenize_pairs(self, first: Sequence[str], second: Sequence[str], limit: int) -> TokenTable:
-        """Two texts in one input; if they are too long, the longer one is truncated first."""
+        With `second`, each input joins two texts; if they are too long, the longer one is truncated first.
+        """
+        tokenizer = self._limited_to(limit, pair=second is not None)
         most = limit * _LONGEST_TOKEN
-        pairs = list(zip(first, second, strict=True))
-        beginnings = [(one[:most], two[:most]) for one, two in pairs]
-        return _tokenize(self._limited_to(limit, pair=True), pairs, beginnings)
+        inputs: list[str] | list[tuple[str, str]] = list(texts)
+        beginnings: list[str] | list[tuple[str, str]] = [text[:most] for text in texts]
+        if second is not None:
+            inputs = list(zip(texts, second, strict=True))
+            beginnings = [(one[:most], two[:most]) for one, two in inputs]
+        encodings: list[Encoding] = tokenizer.encode_batch(beginnings)
+        for number, encoding in enumerate(encodings):
+            if (
+                beginnings[number] != inputs[number] and not encoding.overflowing
+            ):  # the beginning does not fill the limit
+                encodings[number] = tokenizer.encode_batch([inputs[number]])[0]
+        lengths, count = [len(encoding.ids) for encoding in encodings], len(encodings)
+        ids = np.fromiter((token for encoding in encodings for token in encoding.ids), np.int32, sum(lengths))
+        firsts = np.fromiter((encoding.type_ids.count(0) for encoding in encodings), np.int32, count)
+        is_truncated = np.fromiter((bool(encoding.overflowing) for encoding in encodings), np.bool_, count)
+        return TokenTable(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), firsts, is_truncated)
 
     def _limited_to(self, limit: int, *, pair: bool) -> Tokenizer:
         """The tokenizer that truncates to a limit. It is never changed afterwards, so that threads can share it."""
@@ -120,19 +132,3 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         others = [tokenizer.normalizer] if tokenizer.normalizer else []
         tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *others])
     return tokenizer
-
-
-def _tokenize(
-    tokenizer: Tokenizer, inputs: Sequence[str | tuple[str, str]], beginnings: Sequence[str | tuple[str, str]]
-) -> TokenTable:
-    """Encode the beginnings, and the whole input where its beginning does not fill the limit."""
-    encodings: list[Encoding] = tokenizer.encode_batch(list(beginnings))
-    for number, encoding in enumerate(encodings):
-        if beginnings[number] != inputs[number] and not encoding.overflowing:
-            encodings[number] = tokenizer.encode_batch([inputs[number]])[0]
-    lengths = [len(encoding.ids) for encoding in encodings]
-    count = len(encodings)
-    ids = np.fromiter((token for encoding in encodings for token in encoding.ids), np.int32, sum(lengths))
-    firsts = np.fromiter((encoding.type_ids.count(0) for encoding in encodings), np.int32, count)
-    is_truncated = np.fromiter((bool(encoding.overflowing) for encoding in encodings), np.bool_, count)
-    return TokenTable(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), firsts, is_truncated)

@@ -52,10 +52,11 @@ def read_config(folder: Path) -> EncoderConfig:
         raise EncoderError(f"{folder}: no config.json; expected a checkpoint in Hugging Face's layout")
     if not isinstance(raw, dict):
         raise EncoderError(f"{folder}/config.json: expected a JSON object, found a {type(raw).__name__}")
-    kind = raw.get("model_type", "nothing")
+    kind = raw.get("model_type")
     if kind not in SUPPORTED:
+        problem = f"model_type {kind!r} is not supported" if kind else "config.json has no model_type"
         raise EncoderError(
-            f"{folder}: model_type {kind!r} is not supported; supported: {', '.join(SUPPORTED)}; "
+            f"{folder}: {problem}; supported: {', '.join(SUPPORTED)}; "
             "choose an encoder of one of these kinds, such as minilm, bert-base-uncased or roberta-base"
         )
     if raw.get("hidden_act", "gelu") != "gelu":

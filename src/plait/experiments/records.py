@@ -66,7 +66,7 @@ class CellResult:
         try:
             return CellResult.from_json(read_json(file))
         except (KeyError, ValueError, TypeError, AttributeError):
-            raise RunError(f"{file}: damaged; remove it, and the cell is scored again") from None
+            raise RunError(f"{file}: damaged; remove it to score the cell again") from None
 
     def write(self, file: Path) -> None:
         write_json(file, self.to_json())

@@ -162,7 +162,7 @@ def _read_trials(file: Path) -> tuple[dict[str, Any], list[FinishedTrial]]:
         begun = read_json(file)
         trials = [FinishedTrial(**trial) for trial in begun.pop("trials")]
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise RunError(f"{file}: damaged; remove it, and its trials are scored again") from None
+        raise RunError(f"{file}: damaged; remove it to score its trials again") from None
     return begun, trials
 
 

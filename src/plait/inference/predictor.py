@@ -132,7 +132,7 @@ def _as_texts(texts: Iterable[str]) -> list[str]:
     listed = list(texts)
     for number, text in enumerate(listed):
         if not isinstance(text, str):
-            raise RequestError(f"text {number}: expected a text, found {type(text).__name__}")
+            raise RequestError(f"text {number}: expected a string, found {type(text).__name__}")
         try:
             text.encode()
         except UnicodeEncodeError:

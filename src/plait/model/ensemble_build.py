@@ -81,19 +81,12 @@ def find_member(source: str) -> Path:
 def build_ensemble(sources: Sequence[str], out: Path) -> None:
     """Copy the models into one new directory, whose predictions are their mean."""
     members = _find_members(sources, out)
-    made_from = [member.provenance for member in members]
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_folder(out) as place:
         for number, member in enumerate(members, start=1):
             copy_model(member.directory, member_folder(place, number))
         tasks = common_tasks([member.tasks for member in members])
-        provenance = Provenance(
-            recipe=made_from[0].recipe,
-            data=_shared_data(made_from),
-            baselines=_member_scores(members),
-            kept=_shared_kept(made_from),
-            members=[member.to_json() for member in members],
-        )
+        provenance = _combined_provenance(members)
         write_record(place, ModelRecord(tasks, provenance, is_ensemble=True))
         (place / "README.md").write_text(ensemble_card(tasks, provenance.members), encoding="utf-8")
         # Each member's own manifest covers its files.
@@ -115,15 +108,7 @@ def build_soup(sources: Sequence[str], out: Path) -> None:
     if mistakes:
         raise RequestError(*mistakes, "--soup needs models of the same shape; drop --soup to build an ensemble")
     first.load_state_dict({name: (tensor / len(members)).to(torch.float32) for name, tensor in total.items()})
-    made_from = [member.provenance for member in members]
-    provenance = Provenance(
-        recipe=made_from[0].recipe,
-        data=_shared_data(made_from),
-        baselines=_member_scores(members),
-        kept=_shared_kept(made_from),
-        members=[member.to_json() for member in members],
-    )
-    save_model(first, out, provenance)
+    save_model(first, out, _combined_provenance(members))
 
 
 def copy_model(directory: ModelDirectory, place: Path) -> None:
@@ -199,6 +184,18 @@ def _describe_head(spec: TaskSpec) -> str:
     """A head with its options, as a recipe writes it."""
     options = "".join(f", {name}: {value}" for name, value in spec.head_options.items() if value is not None)
     return f"{{name: {spec.head_name}{options}}}" if options else spec.head_name
+
+
+def _combined_provenance(members: Sequence[_Member]) -> Provenance:
+    """The origin of an ensemble or a soup, from that of its members."""
+    made_from = [member.provenance for member in members]
+    return Provenance(
+        recipe=made_from[0].recipe,
+        data=_shared_data(made_from),
+        baselines=_member_scores(members),
+        kept=_shared_kept(made_from),
+        members=[member.to_json() for member in members],
+    )
 
 
 def _shared_data(made_from: Sequence[Provenance]) -> dict[str, Any]:

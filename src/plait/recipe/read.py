@@ -42,7 +42,7 @@ def _find_tree(source: str | Path, profile: str | None) -> Tree:
     if "#" in str(source):
         return read_row(str(source), profile)
     names = sorted(file.stem for file in BUNDLED.glob("*.yaml"))
-    raise RecipeError(f"{source}: no such recipe; give a YAML file, or a bundled name: {', '.join(names)}")
+    raise RecipeError(f"{source}: no such recipe; give a YAML file, SUITE#ROW, or a bundled name: {', '.join(names)}")
 
 
 def recipe_from(

@@ -1,4 +1,4 @@
-"""The directory of a run: used by one process at a time, resumed only as it began."""
+"""The directory of a run: used by one process at a time, resumed only with unchanged recipe and data."""
 
 import json
 import os
@@ -73,7 +73,7 @@ class RunDirectory:
         return ResultRecord.read(self._result)
 
     def write_result(self, result: ResultRecord) -> None:
-        """Write the result, and delete the checkpoints that it makes superfluous."""
+        """Write the result, and delete the checkpoints, which are no longer needed."""
         write_json(self._result, result.to_json())
         self.drop_checkpoints()
 

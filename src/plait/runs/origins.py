@@ -95,7 +95,7 @@ def find_split(record: ModelRecord, folder: Path, split: str, data: Path | None)
 
 
 def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | None) -> Examples:
-    """The examples of one split of a trained task, if its files are still those of the training."""
+    """The examples of one split of a trained task, if its files have not changed since training."""
     task = Task.model_validate(origin.task)
     key, seed = task.key(split, origin.fold), f"{origin.seed}/{spec.name}"
     known = {(file["name"], file["sha256"]) for file in origin.data[split]}  # two folders may have a file of one name
@@ -111,7 +111,8 @@ def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | 
             mistakes.append(f"{spec.name}: no file {path}; give its folder with --data, or --on {spec.name}=FILE")
         elif (name, sha256_of(path)) not in known:
             mistakes.append(
-                f"{spec.name}: {path} is not the {split} file of the training; give --on {spec.name}={path} to use it"
+                f"{spec.name}: {path} is not the {split} file that the model was trained with; "
+                f"to use it, give --on {spec.name}={path}"
             )
         return given.model_copy(update={"file": str(path)})
 

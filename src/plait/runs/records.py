@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class RunRecord:
-    """run.json: how a run began. It is written once, and a run resumes only as it began."""
+    """run.json: how a run began. It is written once."""
 
     plait: str  # versions
     torch: str
@@ -96,7 +96,7 @@ class ResultRecord:
             stages = [StageResult(**stage) for stage in known.pop("stages", ())]
             return ResultRecord(**{"conflicts": {}, **known}, kept=kept, stages=stages)
         except (ValueError, TypeError):
-            raise RunError(f"{path}: damaged; delete it, and the run finishes again") from None
+            raise RunError(f"{path}: damaged; delete it, then resume the run") from None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a finished run has to show."""
+"""The result of a finished run."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

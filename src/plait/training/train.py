@@ -161,7 +161,7 @@ def check_unchanged(run: RunDirectory, resolved: ResolvedRun) -> None:
     }
     changed = [f"{run.folder}: the {what} has changed: {line}" for what, lines in changes.items() for line in lines]
     if changed:
-        raise RunError(*changed, "a run resumes only as it began; start a new one with another --out")
+        raise RunError(*changed, "a run can only be resumed unchanged; start a new one with another --out")
 
 
 def _record_of(resolved: ResolvedRun, *, baselines: bool, single_task: bool, keep: int) -> RunRecord:

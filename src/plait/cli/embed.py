@@ -35,7 +35,7 @@ def command(
     """Embed every row of a file.
 
     Other columns are passed through, except to .npy, which holds only the vectors. A bad row gets no vector (NaN in
-    .npy) and a line in the file of errors. MODEL may also be a plain Hugging Face or sentence-transformers encoder.
+    .npy) and a line in the errors file. MODEL may also be a plain Hugging Face or sentence-transformers encoder.
     """
     if source is None:
         raise click.UsageError("give --input FILE, or - for a pipe")

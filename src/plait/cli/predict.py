@@ -55,7 +55,7 @@ def command(
     """Predict with one task of a model, or with several.
 
     For one text or pair on the command line, or for every row of a file of any size. Other columns of the file are
-    passed through; a bad row gets an empty prediction and a line in the file of errors. --every sst=a.csv sts=b.csv
+    passed through; a bad row gets an empty prediction and a line in the errors file. --every sst=a.csv sts=b.csv
     --output DIR predicts for several tasks, one file per task.
     """
     if every:

@@ -109,7 +109,7 @@ class ResumableOutput:
             os.fsync(file.fileno())
 
     def finish(self, writer: Writer, header: Header, errors: Path) -> None:
-        """Write the whole output, and the file of errors if there are any; each appears atomically."""
+        """Write the whole output, and the errors file if there are any; each appears atomically."""
         numbers = range(len(self.parts))
         if self.done("bad"):
             with atomic_file(errors) as aside, aside.open("wb") as file:

@@ -136,7 +136,7 @@ def run_job(
 ) -> Done:
     """Process a file, or `-` for standard input, into a file that appears atomically, or `-` for standard output.
 
-    A bad row gets an empty result and a line in the file of errors. Without a kind, the output is csv or jsonl like the
+    A bad row gets an empty result and a line in the errors file. Without a kind, the output is csv or jsonl like the
     input.
     """
     place = None if output == "-" else Path(output)

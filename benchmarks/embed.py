@@ -47,7 +47,7 @@ def products_alone(setting: Setting) -> Ready:
     from limit import Products
 
     from plait.model import encode_texts
-    from plait.model.encode_texts import side_by_side
+    from plait.thread_pool import side_by_side
 
     seen: list[Products] = []
 

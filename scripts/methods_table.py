@@ -126,7 +126,7 @@ def measure(name: str, folder: Path, overrides: Sequence[str] = ()) -> Measured:
 def train_one(name: str, run: Path, overrides: Sequence[str], *, single_task: bool = False) -> plait.Result:
     """The recipe with these overrides."""
     recipe = RECIPES / f"{name}.yaml"
-    return plait.train(recipe, run, overrides=list(overrides), baselines=False, single_task=single_task)
+    return plait.train(recipe, run, overrides=list(overrides), baselines=False, single_task=single_task, threads=1)
 
 
 def run_command(*words: object) -> str:

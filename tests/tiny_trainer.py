@@ -8,6 +8,7 @@ from torch import Tensor
 from plait.data.batch import Batch, make_batch
 from plait.gradients.rows import GradientRows
 from plait.resolve.run import resolve_run
+from plait.training.lanes import Lanes
 from plait.training.step import StepParts, shared_parameters, train_step
 from plait.training.train import as_recipe
 from plait.training.trainer import Trainer, build_start_model
@@ -29,7 +30,16 @@ def batches_of(trainer: Trainer, planned: Planned) -> list[Batch]:
 def step_parts(
     trainer: Trainer, combine: str, rows: GradientRows | None = None, clip: float | None = None
 ) -> StepParts:
-    return StepParts(trainer.model, trainer.objectives, trainer.optimizer, "7/0", combine=combine, clip=clip, rows=rows)
+    return StepParts(
+        trainer.model,
+        Lanes(trainer.model),
+        trainer.objectives,
+        trainer.optimizer,
+        "7/0",
+        combine=combine,
+        clip=clip,
+        rows=rows,
+    )
 
 
 def gradients(trainer: Trainer) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ import plait
 from plait.gradients.conflict import summarize
 from plait.gradients.rows import GradientRows
 from plait.training.backward import backward
+from plait.training.lanes import Lanes
 from plait.training.train import Stopped, resume
 from tiny_trainer import batches_of, build_trainer
 
@@ -63,7 +64,7 @@ def test_cosines_are_those_of_the_tasks_gradients(tiny_recipe):
     rows = []
     for batch in batches_of(trainer, planned):
         trainer.model.zero_grad(set_to_none=True)
-        backward(trainer.model, {}, trainer.objectives[batch.task], batch, "seed")
+        backward(trainer.model, Lanes(trainer.model), {}, trainer.objectives[batch.task], batch, "seed")
         found = [parameter.grad for parameter in trainer.model.encoder.parameters()]
         rows.append(torch.cat([gradient.flatten() for gradient in found if gradient is not None]).double())
     g_KP = torch.nn.functional.normalize(torch.stack(rows), dim=1)

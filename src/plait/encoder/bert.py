@@ -80,7 +80,7 @@ class Layer(nn.Module):
 
 def attend(qkv_N3D: Tensor, packed: Packed, heads: int, drop: float = 0.0) -> Tensor:
     """softmax(QKᵀ/√d)V within each text; texts of one length are processed together, so nothing needs a mask."""
-    if drop and qkv_N3D.device.type == "cpu" and qkv_N3D.dtype == torch.float32:
+    if drop and qkv_N3D.device.type == "cpu":
         return attend_with_dropout(qkv_N3D, packed.groups, heads, drop)
     attended = []
     tokens = packed.tokens_per_group

@@ -5,12 +5,9 @@ here changes the model, so threads can share one. n examples, D width, C outputs
 """
 
 import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Barrier, Lock
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -24,6 +21,7 @@ from plait.data.tokenize import TokenTable
 from plait.model.decode import decode
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec
+from plait.thread_pool import side_by_side
 
 __all__ = [
     "Advance",
@@ -36,12 +34,9 @@ __all__ = [
     "embed_views",
     "predict_columns",
     "predict_tables",
-    "side_by_side",
-    "start_threads",
 ]
 
 _TOKEN_BUDGET = 2048  # tokens in one batch
-_Piece = TypeVar("_Piece")
 Advance = Callable[[int], None]  # receives the number of inputs that were just finished
 _Tables = Mapping[str, TokenTable]  # view → its tokenized inputs
 
@@ -166,64 +161,6 @@ def embed_inputs(model: Model, ids: Sequence[np.ndarray], firsts: Sequence[int],
         if advance:
             advance(len(rows))
     return embedded_nD
-
-
-def side_by_side(work: Callable[[_Piece], object], pieces: Sequence[_Piece], lanes: int) -> Iterator[_Piece]:
-    """Do the work on every piece, several at a time on one thread each; pieces are yielded as they finish.
-
-    Threads that share one matrix product wait for each other after each product; threads with a piece of their own do
-    not. A single piece is done in the calling thread, which may use all cores.
-    """
-    if lanes == 1 or len(pieces) == 1:
-        for piece in pieces:
-            work(piece)
-            yield piece
-        return
-    pool = start_threads(lanes)
-    waiting: dict[Future[object], _Piece] = {pool.submit(work, piece): piece for piece in pieces}
-    try:
-        for done in as_completed(waiting):
-            done.result()
-            yield waiting[done]
-    finally:
-        for future in waiting:
-            future.cancel()
-
-
-_pools: dict[int, ThreadPoolExecutor] = {}
-_pools_lock = Lock()
-
-
-def _forget_threads() -> None:
-    """In a forked child: threads do not survive a fork, and the lock may have been held."""
-    global _pools_lock
-    _pools.clear()
-    _pools_lock = Lock()
-
-
-os.register_at_fork(after_in_child=_forget_threads)
-
-
-def start_threads(count: int) -> ThreadPoolExecutor:
-    """Threads that each compute on one core, started once per process.
-
-    torch has one global number of threads for threads that start later; it is restored as soon as these have started.
-    """
-    with _pools_lock:
-        if count not in _pools:
-            before = torch.get_num_threads()
-            pool = ThreadPoolExecutor(count, "plait", initializer=_use_one_core)
-            started = Barrier(count)
-            list(pool.map(lambda _: started.wait(), range(count)))
-            torch.set_num_threads(before)
-            _pools[count] = pool
-        return _pools[count]
-
-
-def _use_one_core() -> None:
-    """Let torch use one core in the calling thread."""
-    torch.get_num_threads()  # on first use in a thread, torch sets the global number; that must not come after our own
-    torch.set_num_threads(1)
 
 
 def _truncation(tables: Sequence[_Tables]) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from plait.encoder.packing import Packed, pack
 from plait.heads import Head
 from plait.model.tasks import TaskSpec
 
-__all__ = ["Encoded", "Engine", "Model", "Tokens"]
+__all__ = ["Encoded", "EncodedPart", "Engine", "Model", "Tokens"]
 
 
 class Engine(Protocol):
@@ -52,12 +52,20 @@ class Tokens:
 
 
 @dataclass(frozen=True)
+class EncodedPart:
+    """The token states of some inputs of a batch, as packed."""
+
+    inputs: Sequence[int]  # their numbers in the batch
+    states_ND: Tensor
+    packed: Packed
+
+
+@dataclass(frozen=True)
 class Encoded:
     """A batch after the encoder."""
 
     views: dict[str, Tensor]  # view → embeddings (B, D)
-    states_ND: Tensor | None = None  # of all tokens of all views, as packed
-    packed: Packed | None = None
+    parts: Sequence[EncodedPart] = ()  # all inputs of all views; none with stored embeddings
 
 
 class Model(nn.Module):
@@ -115,13 +123,14 @@ class Model(nn.Module):
         return self._prepared
 
     def states(
-        self, ids: Sequence[np.ndarray], firsts: Sequence[int], prepared: Prepared | None = None
+        self, ids: Sequence[np.ndarray], firsts: Sequence[int], encoder: Encoder | Prepared | None = None
     ) -> tuple[Tensor, Tensor, Packed]:
         """Embeddings (S, D) of tokenized inputs, and the states (N, D) of their tokens as packed."""
+        encoder = encoder or self.encoder
         packed = pack(ids, firsts, first_position=self.encoder.config.first_position, device=self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            states_ND = (prepared or self.encoder)(packed)
-            pooled_SD = self.encoder.pool(states_ND, packed, self.pooling)
+            states_ND = encoder(packed)
+            pooled_SD = encoder.pool(states_ND, packed, self.pooling)
         return pooled_SD.float(), states_ND, packed
 
     def outputs(self, task: str, views_BD: Sequence[Tensor]) -> Tensor:
@@ -141,16 +150,20 @@ class Model(nn.Module):
     def encode(self, batch: Batch) -> Encoded:
         """Every view of a batch, encoded in one packed pass."""
         pooled_SD, states_ND, packed = self.states(batch.ids, batch.firsts)
-        return Encoded({view: pooled_SD[place] for view, place in batch.views.items()}, states_ND, packed)
+        views = {view: pooled_SD[place] for view, place in batch.views.items()}
+        return Encoded(views, [EncodedPart(range(len(batch.ids)), states_ND, packed)])
 
     def tokens(self, encoded: Encoded, place: slice) -> Tokens:
         """The tokens of some inputs of the batch, which are those of one view."""
-        assert encoded.states_ND is not None and encoded.packed is not None, "stored embeddings have no tokens"
-        text_N = encoded.packed.text_of_tokens()
-        chosen_N = (text_N >= place.start) & (text_N < place.stop)
-        ids_N = encoded.packed.ids_N[chosen_N]
-        special_N = torch.isin(ids_N, torch.tensor(self.tokenizer.special_ids, device=ids_N.device))
-        return Tokens(encoded.states_ND[chosen_N], text_N[chosen_N] - place.start, special_N)
+        assert encoded.parts, "stored embeddings have no tokens"
+        states_ND = torch.cat([part.states_ND for part in encoded.parts])
+        ids_N = torch.cat([part.packed.ids_N for part in encoded.parts])
+        input_N = torch.cat(
+            [torch.tensor(part.inputs, device=self.device)[part.packed.text_of_tokens()] for part in encoded.parts]
+        )
+        chosen_N = (input_N >= place.start) & (input_N < place.stop)
+        special_N = torch.isin(ids_N[chosen_N], torch.tensor(self.tokenizer.special_ids, device=self.device))
+        return Tokens(states_ND[chosen_N], input_N[chosen_N] - place.start, special_N)
 
     def forward(self, batch: Batch) -> Tensor:
         """Outputs (B, C) for a batch of one task."""

@@ -3,36 +3,41 @@
 B batch, S inputs of all views, D width.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from plait.data.batch import Batch
-from plait.gradients.cached import cached_backward
-from plait.model.model import Encoded, Model
+from plait.encoder.packing import Packed
+from plait.gradients.parts import backward_in_parts
+from plait.model.model import Encoded, EncodedPart, Model
+from plait.training.lanes import Lanes
 from plait.training.objective import Objective, Pass
-from plait.training.seeds import seeded
+from plait.training.seeds import seeded, seeded_encoder
 
 __all__ = ["StoredEmbeddings", "backward"]
 
 StoredEmbeddings = Mapping[str, Mapping[str, Tensor]]  # task → view → embeddings of all rows, with a frozen encoder
 
 
-def backward(model: Model, stored: StoredEmbeddings, objective: Objective, batch: Batch, seed: str) -> Tensor:
+def backward(
+    model: Model, lanes: Lanes, stored: StoredEmbeddings, objective: Objective, batch: Batch, seed: str
+) -> Tensor:
     """The loss of one batch; its gradients are added to those already there. Dropout follows from the seed."""
     label_B = torch.from_numpy(batch.labels).to(model.device)
     trains_encoder = any(parameter.requires_grad for parameter in model.encoder.parameters())
-    if trains_encoder and objective.chunk is not None and objective.chunk < len(batch.rows):
-        return _backward_in_chunks(model, objective, batch, label_B, seed)
-    with seeded(f"{seed}/0", model.device):
-        encoded = _look_up(stored[batch.task], batch, model) if batch.task in stored else model.encode(batch)
-        loss = objective(_forward(model, objective, batch, encoded), label_B)
-    if loss.requires_grad:  # a head without weights on a frozen encoder has nothing to learn
-        loss.backward()
-    return loss.detach()
+    chunks = -(-len(batch.rows) // objective.chunk) if objective.chunk else 1
+    with lanes.separate_gradients():
+        if trains_encoder and max(chunks, lanes.count) > 1:
+            return _backward_in_parts(model, lanes, objective, batch, label_B, seed, chunks)
+        with seeded(f"{seed}/0", model.device):
+            encoded = _look_up(stored[batch.task], batch, model) if batch.task in stored else model.encode(batch)
+            loss = objective(_forward(model, objective, batch, encoded), label_B)
+        if loss.requires_grad:  # a head without weights on a frozen encoder has nothing to learn
+            loss.backward()
+        return loss.detach()
 
 
 def _look_up(stored: Mapping[str, Tensor], batch: Batch, model: Model) -> Encoded:
@@ -52,45 +57,36 @@ def _forward(model: Model, objective: Objective, batch: Batch, encoded: Encoded)
     return Pass(outputs_BC, views, projected, tokens)
 
 
-def _backward_in_chunks(model: Model, objective: Objective, batch: Batch, label_B: Tensor, seed: str) -> Tensor:
-    """The same with the graph of one chunk at a time; each chunk and the head have their own dropout seed.
+def _backward_in_parts(
+    model: Model, lanes: Lanes, objective: Objective, batch: Batch, label_B: Tensor, seed: str, chunks: int
+) -> Tensor:
+    """The same, encoded in parts by the lanes; each part and the head have their own dropout seed.
 
-    A chunk consists of inputs of similar length, whatever rows and views they belong to, so that attention has few
-    groups.
+    A part consists of inputs of similar length, whatever rows and views they belong to, so that attention has few
+    groups. A cached loss has many parts, and the graph of one per lane is in memory at a time.
     """
-    chunks = batch.split_inputs(-(-len(batch.rows) // (objective.chunk or len(batch.rows))))
-    places_S = torch.tensor([place for chunk in chunks for place in chunk], device=model.device).argsort()
+    parts = batch.split_inputs(max(chunks, lanes.count))
+    places_S = torch.tensor([place for part in parts for place in part], device=model.device).argsort()
+    packed: dict[int, Packed] = {}
 
-    def encode_chunk(number: int) -> Tensor:
-        inputs = chunks[number]
-        with seeded(f"{seed}/{number}", model.device):
-            return model.states([batch.ids[place] for place in inputs], [batch.firsts[place] for place in inputs])[0]
+    def encode_part(number: int) -> Tensor:
+        ids, firsts = zip(*((batch.ids[place], batch.firsts[place]) for place in parts[number]), strict=True)
+        with seeded_encoder(f"{seed}/{number}", model.device):
+            pooled_SD, states_ND, packed[number] = model.states(ids, firsts, lanes.encoders[number % lanes.count])
+        return torch.cat([pooled_SD, states_ND]) if objective.token_view else pooled_SD
 
-    def compute_loss(embeddings_SD: Tensor) -> Tensor:
-        ordered_SD = embeddings_SD[places_S]
+    def compute_loss(rows_SD: Tensor) -> Tensor:
+        """From the embeddings of all parts; each is followed by the states of its tokens if a loss needs them."""
+        pooled_SD, with_tokens = rows_SD, []
+        if objective.token_view:
+            sizes = [size for number, part in enumerate(parts) for size in (len(part), len(packed[number].ids_N))]
+            pieces = rows_SD.split(sizes)
+            pooled_SD = torch.cat(pieces[::2])
+            with_tokens = [EncodedPart(part, pieces[2 * n + 1], packed[n]) for n, part in enumerate(parts)]
+        ordered_SD = pooled_SD[places_S]
         views = {view: ordered_SD[place] for view, place in batch.views.items()}
         with seeded(f"{seed}/head", model.device):
-            return objective(_forward(model, objective, batch, Encoded(views)), label_B)
+            return objective(_forward(model, objective, batch, Encoded(views, with_tokens)), label_B)
 
-    with _separate_gradients(model):
-        return cached_backward([partial(encode_chunk, number) for number in range(len(chunks))], compute_loss)
-
-
-@contextmanager
-def _separate_gradients(model: Model) -> Iterator[None]:
-    """Gradients start from zero inside; those from before are added afterwards.
-
-    So a task's chunks are summed before they are added to other tasks, which gives the same bits as `GradientRows`. The
-    token table holds most of the weights and a chunk touches few of its rows: only those are added.
-    """
-    before = [(parameter, parameter.grad) for parameter in model.parameters() if parameter.grad is not None]
-    for parameter, _ in before:
-        parameter.grad = None
-    table = model.encoder.tokens
-    table.sparse, table.weight.grad = True, torch.zeros_like(table.weight)
-    try:
-        yield
-    finally:
-        table.sparse = False
-    for parameter, gradient in before:
-        parameter.grad = gradient if parameter.grad is None else gradient.add_(parameter.grad)
+    encode = [partial(encode_part, number) for number in range(len(parts))]
+    return backward_in_parts(encode, compute_loss, kept=lanes.count, run=lanes.run)

@@ -6,7 +6,9 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["seed_number", "seeded"]
+from plait.encoder.cpu.dropout import masks_from
+
+__all__ = ["seed_number", "seeded", "seeded_encoder"]
 
 
 def seed_number(seed: str) -> int:
@@ -20,3 +22,14 @@ def seeded(seed: str, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed_number(seed))
         yield
+
+
+@contextmanager
+def seeded_encoder(seed: str, device: torch.device) -> Iterator[None]:
+    """Inside, the dropout of an encoder follows from this seed; on a CPU, other threads are not affected."""
+    if device.type == "cpu":
+        with masks_from(torch.Generator().manual_seed(seed_number(seed))):
+            yield
+    else:
+        with seeded(seed, device):
+            yield

@@ -13,6 +13,7 @@ from plait.gradients.combine import ByGram, find_combiner, scale_gradients
 from plait.gradients.rows import GradientRows
 from plait.model.model import Model
 from plait.training.backward import StoredEmbeddings, backward
+from plait.training.lanes import Lanes
 from plait.training.objective import Objective
 from plait.world import World
 
@@ -24,6 +25,7 @@ class StepParts:
     """What every step of a stage works with."""
 
     model: Model
+    lanes: Lanes
     objectives: Mapping[str, Objective]  # by task
     optimizer: torch.optim.Optimizer
     seed: str
@@ -47,7 +49,7 @@ def train_step(parts: StepParts, batches: Sequence[Batch], step: int, *, separat
     losses: dict[str, float] = {}
     for batch in batches:
         seed = parts.world.seed(f"{parts.seed}/{step}/{batch.task}")
-        loss = backward(parts.model, parts.stored, parts.objectives[batch.task], batch, seed)
+        loss = backward(parts.model, parts.lanes, parts.stored, parts.objectives[batch.task], batch, seed)
         losses[batch.task] = _check_finite(loss, "loss", [batch], step, parts.world)
         if rows is not None:
             rows.set_aside()
@@ -87,7 +89,7 @@ def measure_conflict(parts: StepParts, batches: Sequence[Batch], step: int) -> N
     parts.rows.clear()
     for batch in batches:
         seed = parts.world.seed(f"{parts.seed}/{step}/{batch.task}/watch")
-        backward(parts.model, parts.stored, parts.objectives[batch.task], batch, seed)
+        backward(parts.model, parts.lanes, parts.stored, parts.objectives[batch.task], batch, seed)
         parts.rows.set_aside()
     parts.rows.measure()
     parts.model.zero_grad(set_to_none=True)

@@ -18,6 +18,7 @@ from plait.model.model import Model
 from plait.progress import Progress
 from plait.resolve.run import ResolvedRun, ResolvedStage
 from plait.schedules import LR_SCHEDULES, SCHEDULES, Plan, TaskRows
+from plait.training.lanes import Lanes
 from plait.training.objective import make_objective
 from plait.training.optimizer import make_optimizer, set_lr
 from plait.training.seeds import seeded
@@ -113,8 +114,10 @@ class Trainer:
         shared = [parameter for parameter in shared_parameters(model) if parameter.requires_grad]
         self._conflict_every = recipe.conflict_every if shared and len(resolved.learning) > 1 else None
         needs_rows = self._by_gram or self._conflict_every
+        self._lanes = Lanes(model)
         self._parts = StepParts(
             model,
+            self._lanes,
             self.objectives,
             self.optimizer,
             self.seed,
@@ -153,6 +156,7 @@ class Trainer:
         self.model.train()
         if not self.recipe.train_encoder:
             self.model.encoder.eval()
+        self._lanes.train(self.recipe.train_encoder)
         every, combine = self._conflict_every, self._parts.combine
         measured = every is not None and (number + 1) % every == 0
         if every and measured and combine is None:

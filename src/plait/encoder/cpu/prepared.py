@@ -48,6 +48,10 @@ class Prepared:
             states_ND = layer(states_ND, packed)
         return states_ND[:tokens]
 
+    def pool(self, states_ND: Tensor, packed: Packed, pooling: str) -> Tensor:
+        """Embeddings (S, D) of the texts."""
+        return self._encoder.pool(states_ND, packed, pooling)
+
 
 class _PreparedLayer:
     """Attention, add & norm, feed-forward, add & norm, in four products."""

@@ -24,11 +24,12 @@ from plait.model.directory.record import (
     member_folder,
     open_directory,
 )
-from plait.model.encode_texts import AnyModel, start_threads
+from plait.model.encode_texts import AnyModel
 from plait.model.engines.onnx import choose_engine
 from plait.model.ensemble import Ensemble
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec, build_head
+from plait.thread_pool import start_threads
 
 __all__ = [
     "TOKENIZER_FILES",

@@ -11,10 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-from plait.gradients.cached import cached_backward
+from plait.gradients.parts import backward_in_parts
 from plait.losses.embedding import info_nce
 from plait.model.model import Encoded
 from plait.training.backward import _forward, backward
+from plait.training.lanes import Lanes
 from plait.training.seeds import seeded
 from plait.training.trainer import Trainer
 from tiny_trainer import batches_of, build_trainer, gradients, weights
@@ -22,24 +23,24 @@ from tiny_trainer import batches_of, build_trainer, gradients, weights
 ROWS = tuple(range(11))
 
 
-def test_cached_backward_by_hand():
+def test_backward_in_parts_by_hand():
     # loss (a + b)² of a = 2w and b = 3w at w = 1: 25, slope 2·5·5 = 50
     weight = nn.Parameter(torch.tensor(1.0))
     chunks = [lambda: (2 * weight).reshape(1), lambda: (3 * weight).reshape(1)]
-    loss = cached_backward(chunks, lambda both: both.sum() ** 2)
+    loss = backward_in_parts(chunks, lambda both: both.sum() ** 2)
     assert (loss.item(), weight.grad.item(), loss.requires_grad) == (25.0, 50.0, False)
 
 
 def test_gradients_are_added_to_existing_ones():
     weight = nn.Parameter(torch.tensor(1.0))
     weight.grad = torch.tensor(7.0)
-    cached_backward([lambda: (2 * weight).reshape(1)], lambda one: one.sum())
+    backward_in_parts([lambda: (2 * weight).reshape(1)], lambda one: one.sum())
     assert weight.grad.item() == 9.0
 
 
 def test_loss_with_weights_of_its_own_learns_even_if_the_chunks_are_frozen():
     weight = nn.Parameter(torch.tensor(3.0))
-    cached_backward([lambda: torch.ones(2, 1)], lambda embeddings: weight * embeddings.sum())
+    backward_in_parts([lambda: torch.ones(2, 1)], lambda embeddings: weight * embeddings.sum())
     assert weight.grad.item() == 2.0
 
 
@@ -55,7 +56,7 @@ def test_layer_gets_the_gradients_of_a_single_graph(size):
         lambda rows=slice(start, start + size): torch.stack([layer(first_BD[rows]), layer(second_BD[rows])], dim=1)
         for start in range(0, 8, size)
     ]
-    cached = cached_backward(chunks, lambda both: info_nce(both[:, 0], both[:, 1]))
+    cached = backward_in_parts(chunks, lambda both: info_nce(both[:, 0], both[:, 1]))
     torch.testing.assert_close(cached, plain.detach(), atol=1e-5, rtol=0)  # float32
     for parameter, gradient in zip(layer.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, atol=1e-5, rtol=0)
@@ -86,16 +87,17 @@ def make(tiny_recipe) -> Callable[[str, object], Trainer]:
     return build
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 3])
 @pytest.mark.parametrize(("task", "loss"), TASKS)
-def test_loss_and_gradients_equal_those_of_a_single_graph_dropout_included(make, task, loss):
+def test_loss_and_gradients_equal_those_of_a_single_graph_dropout_included(make, task, loss, lanes):
     """A single graph over all chunks, each with the dropout that it has when it is cached."""
     trainer = make(task, loss)
     objective, model = trainer.objectives[task], trainer.model
     (batch,) = batches_of(trainer, [(task, ROWS)])
-    found = backward(model, {}, objective, batch, "s")
+    found = backward(model, Lanes(model, lanes), {}, objective, batch, "s")
     cached = gradients(trainer)
     model.zero_grad(set_to_none=True)
-    chunks = batch.split_inputs(-(-len(ROWS) // objective.chunk))
+    chunks = batch.split_inputs(max(lanes, -(-len(ROWS) // objective.chunk)))
     assert len(chunks) > 1
     parts = []
     for number, chunk in enumerate(chunks):
@@ -119,7 +121,7 @@ def test_without_dropout_a_cached_task_equals_one_that_is_not_cached(make, task,
     for trainer in (make(task, loss), make(task, [loss[0], {**loss[1], "cached": None, "chunk": None}])):
         trainer.model.eval()
         (batch,) = batches_of(trainer, [(task, ROWS)])
-        losses.append(backward(trainer.model, {}, trainer.objectives[task], batch, "s").item())
+        losses.append(backward(trainer.model, Lanes(trainer.model, 1), {}, trainer.objectives[task], batch, "s").item())
         found.append(gradients(trainer))
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
     assert found[0].keys() == found[1].keys()
@@ -150,17 +152,17 @@ def test_at_most_one_chunk_has_a_graph(make, monkeypatch):
     encode = trainer.model.states
     with_graph, alive, references = [], [], []
 
-    def states(ids, firsts):
+    def states(ids, firsts, encoder):
         gc.collect()
         alive.append(sum(reference() is not None for reference in references))
-        found = encode(ids, firsts)
+        found = encode(ids, firsts, encoder)
         if found[0].requires_grad:
             with_graph.append([len(text) for text in ids])
             references.append(weakref.ref(found[0]))
         return found
 
     monkeypatch.setattr(trainer.model, "states", states)
-    backward(trainer.model, {}, trainer.objectives["near"], batch, "s")
+    backward(trainer.model, Lanes(trainer.model, 1), {}, trainer.objectives["near"], batch, "s")
     chunks = [[len(batch.ids[place]) for place in chunk] for chunk in batch.split_inputs(4)]
     assert len(chunks) == 4
     assert with_graph == [chunks[-1], *chunks[:-1]]
@@ -170,7 +172,7 @@ def test_at_most_one_chunk_has_a_graph(make, monkeypatch):
 MEASURE = """
 import sys
 import torch
-from plait.gradients.cached import cached_backward
+from plait.gradients.parts import backward_in_parts
 from plait.losses.embedding import multiple_negatives
 torch.set_num_threads(1)
 def peak():  # kB; getrusage would begin with the peak of the process that started this one
@@ -184,7 +186,7 @@ chunks = [lambda start=start: layers(inputs[start:start + 64]).mean(dim=1) for s
 layers(inputs[:64]).sum().backward()  # warm up
 before = peak()
 if sys.argv[1] == "cached":
-    cached_backward(chunks, measure)
+    backward_in_parts(chunks, measure)
 else:
     measure(torch.cat([chunk() for chunk in chunks])).backward()
 print(peak() - before)

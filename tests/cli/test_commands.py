@@ -85,7 +85,7 @@ def test_check_shows_what_would_be_trained(recipe_file):
 
 def test_check_lists_every_mistake_and_exits_with_2(recipe_file):
     out = plait("check", recipe_file, "--set", "lr=fast", "--set", "tasks.mood.head=linaer", code=2)
-    assert "--set lr=fast: lr: expected number, found 'fast'" in out.stderr
+    assert "--set lr=fast: lr: expected a number, found 'fast'" in out.stderr
     assert "did you mean 'linear'?" in out.stderr
 
 

@@ -59,7 +59,7 @@ PLAIN: Mapping[object, Sequence[str]] = {
     schema.Task: ["[task keys](#task-keys)"],
     tuple[schema.Stage, ...]: ["a list of [stages](#stages)"],
 }
-BOUNDS: Mapping[type, str] = {Gt: "above {gt:g}", Ge: "of at least {ge:g}", Lt: "below {lt:g}", Le: "at most {le:g}"}
+BOUNDS: Mapping[type, str] = {Gt: "above {gt:,}", Ge: "of at least {ge:,}", Lt: "below {lt:,}", Le: "at most {le:,}"}
 # Keys whose type says less than their name.
 OWN_WORDS = {"separator": "characters", "file": "a file or a `hub:` name", "encoder": "a name or a directory"}
 SEE = {

@@ -87,11 +87,11 @@ def test_a_missing_column_gives_one_message(trained_run, plait, source, tmp_path
     [
         (["--input", "in.csv", "--output", "in.csv"], "--output in.csv: is the input itself; choose another name"),
         (["--input", "in.csv", "--output", "none/o.csv"], "--output none/o.csv: its folder does not exist"),
-        (["--input", "in.csv", "--output", "o.txt"], "o.txt: unknown file format; use .csv or .jsonl or .parquet"),
+        (["--input", "in.csv", "--output", "o.txt"], "o.txt: unknown file format; use .csv, .jsonl or .parquet"),
         (["--input", "in.csv", "--output", "o.npy"], "unknown file format"),
         (["--input", "in.csv", "--output", "o.csv.gz"], "unknown file format"),
         (["--input", "none.csv", "--output", "o.csv"], "--input none.csv: no such file"),
-        (["--input", ".", "--output", "o.csv"], "--input .: not a regular file; read a pipe with --input -"),
+        (["--input", ".", "--output", "o.csv"], "--input .: a folder; give one file"),
         (["--input", "note.txt", "--output", "o.csv"], "note.txt: unknown file format; use .csv, .tsv or .jsonl"),
         (["--input", "in.csv", "--output", "o.csv", "--resume"], "o.csv: there is nothing to resume"),
         (["--input", "in.csv", "--output", "o.csv", "--errors", "in.csv"], "--errors in.csv: is the input itself"),
@@ -133,7 +133,7 @@ def test_a_pipe_of_csv(trained_run, plait):
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["sentence"] for row in rows] == ["a\nß", ""] and rows[0]["label"] and not rows[1]["label"]
     assert "standard input:4: the text in column 'sentence' is empty" in err
-    assert "2 rows in -, 1 of them bad and left empty" in err
+    assert "2 rows in standard output, 1 of them bad and left empty" in err
 
 
 def test_a_pipe_of_jsonl(trained_run, plait, tmp_path):

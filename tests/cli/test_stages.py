@@ -68,6 +68,6 @@ def test_mistakes_in_stages_are_reported_together(plait, recipe_file):
     _, errors = plait("check", recipe_file, *changes, code=2)
     assert [line.partition(": ")[2] for line in errors.splitlines()] == [
         "--set stages.0.pooling=max: stages.0.pooling: applies to the whole run; move it to the top level",
-        "--set lr=-1: lr: expected greater than 0, found -1 (in stages.0)",
-        "--set stages.1.lr=fast: stages.1.lr: expected number, found 'fast'",
+        "--set lr=-1: lr: expected a number greater than 0, found -1 (in stages.0)",
+        "--set stages.1.lr=fast: stages.1.lr: expected a number, found 'fast'",
     ]

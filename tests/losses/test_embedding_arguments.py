@@ -70,14 +70,14 @@ def test_anything_but_one_label_per_row_is_refused(shape):
 @pytest.mark.parametrize(
     ("loss", "given", "mistake"),
     [
-        (info_nce, {"temperature": 0}, ".temperature: expected greater than 0, found 0"),
+        (info_nce, {"temperature": 0}, ".temperature: expected a number greater than 0, found 0"),
         (info_nce, {"denominator": "some"}, ".denominator: expected 'all' or 'others', found 'some'"),
-        (simcse_unsupervised, {"temperature": -1}, ".temperature: expected greater than 0, found -1"),
-        (multiple_negatives, {"scale": 0}, ".scale: expected greater than 0, found 0"),
+        (simcse_unsupervised, {"temperature": -1}, ".temperature: expected a number greater than 0, found -1"),
+        (multiple_negatives, {"scale": 0}, ".scale: expected a number greater than 0, found 0"),
         (multiple_negatives, {"similarity": "l2"}, ".similarity: expected 'cosine' or 'dot', found 'l2'"),
-        (contrastive, {"margin": 0}, ".margin: expected greater than 0, found 0"),
-        (triplet, {"margin": -0.1}, ".margin: expected greater than or equal to 0, found -0.1"),
-        (supervised_contrastive, {"temperature": 0}, ".temperature: expected greater than 0, found 0"),
+        (contrastive, {"margin": 0}, ".margin: expected a number greater than 0, found 0"),
+        (triplet, {"margin": -0.1}, ".margin: expected a number greater than or equal to 0, found -0.1"),
+        (supervised_contrastive, {"temperature": 0}, ".temperature: expected a number greater than 0, found 0"),
     ],
 )
 def test_options_out_of_bounds_are_refused_as_in_a_recipe(loss, given, mistake):

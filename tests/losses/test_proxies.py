@@ -156,12 +156,12 @@ def test_modules_own_nothing_but_their_proxies():
 @pytest.mark.parametrize(
     ("module", "options", "mistake"),
     [
-        (SoftTriple, {"proxies": 0}, ".proxies: expected greater than 0, found 0"),
-        (SoftTriple, {"gamma": 0}, ".gamma: expected greater than 0, found 0"),
-        (SoftTriple, {"lam": 0}, ".lam: expected greater than 0, found 0"),
-        (SoftTriple, {"delta": -1}, ".delta: expected greater than or equal to 0, found -1"),
-        (SoftTriple, {"tau": -1}, ".tau: expected greater than or equal to 0, found -1"),
-        (ProxyNca, {"scale": 0}, ".scale: expected greater than 0, found 0"),
+        (SoftTriple, {"proxies": 0}, ".proxies: expected a number greater than 0, found 0"),
+        (SoftTriple, {"gamma": 0}, ".gamma: expected a number greater than 0, found 0"),
+        (SoftTriple, {"lam": 0}, ".lam: expected a number greater than 0, found 0"),
+        (SoftTriple, {"delta": -1}, ".delta: expected a number greater than or equal to 0, found -1"),
+        (SoftTriple, {"tau": -1}, ".tau: expected a number greater than or equal to 0, found -1"),
+        (ProxyNca, {"scale": 0}, ".scale: expected a number greater than 0, found 0"),
         (ProxyNca, {"denominator": "some"}, ".denominator: expected 'others' or 'all', found 'some'"),
     ],
 )

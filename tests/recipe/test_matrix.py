@@ -219,8 +219,8 @@ def test_rows_that_do_not_exist_are_reported(make_suite):
 def test_mistake_in_the_keys_of_a_value_is_reported_once_with_its_line(make_suite):
     found = mistakes(make_suite(AXES.replace("[0.7, 0.9]", "0.7").replace("{cr: 3775}", "{cr: many}") + MATRIX))
     assert len(found) == 2
-    assert found[0].startswith("suite.yaml:7: axes.data.cr.paper_rows.cr: expected integer")
-    assert found[1] == "suite.yaml:16: axes.loss.te.grid.tasks.{data}.loss.beta: expected list, found 0.7"
+    assert found[0].startswith("suite.yaml:7: axes.data.cr.paper_rows.cr: expected an integer")
+    assert found[1] == "suite.yaml:16: axes.loss.te.grid.tasks.{data}.loss.beta: expected a list, found 0.7"
 
 
 def test_rows_of_the_same_name_are_reported(make_suite):

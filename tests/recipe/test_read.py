@@ -12,6 +12,8 @@ from plait.resolve.run import resolve_tasks
 from plait.resolve.variants import VARIANTS
 from recipe_files import MOOD, PLAIN, files, mistakes, read
 
+ELSEWHERE = "check the name, or give its folder with --data DIR"
+
 
 @pytest.mark.parametrize(
     ("text", "value"), [("2e-5", 2e-5), ("1E-3", 1e-3), ("1", 1.0), (".5", 0.5), ("3.0e-05", 3e-5)]
@@ -27,7 +29,7 @@ def test_the_data_folder_is_searched_before_the_folder_of_the_recipe(folder):
     assert files(recipe, "mood", "train") == [folder / "data/mood.csv"]
     assert files(recipe, "near", "train") == [folder / "near.csv"]
     found = mistakes(folder, PLAIN.replace("near.csv", "gone.csv"), data=folder / "data")
-    assert found == [f"recipe.yaml:8: tasks.near.train: no file 'gone.csv' in data and {folder}"]
+    assert found == [f"recipe.yaml:8: tasks.near.train: no file 'gone.csv' in data and {folder}; {ELSEWHERE}"]
 
 
 def test_options_get_the_defaults_of_their_variant(folder):

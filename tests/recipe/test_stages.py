@@ -8,6 +8,8 @@ from plait.recipe.tree import Tree
 from plait.resolve.variants import VARIANTS
 from recipe_files import mistakes, read
 
+ELSEWHERE = "check the name, or give its folder with --data DIR"
+
 TWO = """\
 encoder: tiny
 lr: 1e-4
@@ -106,7 +108,7 @@ def test_set_removes_the_stages(folder):
             "--set stages.1.tasks.mood.weight=2: stages.1 has no task 'mood' of its own; "
             "set tasks.mood at the top level",
         ),
-        ("stages.0.lr=fast", "--set stages.0.lr=fast: stages.0.lr: expected number, found 'fast'"),
+        ("stages.0.lr=fast", "--set stages.0.lr=fast: stages.0.lr: expected a number, found 'fast'"),
         ("stages.0.lr.x=1", "--set stages.0.lr.x=1: 'lr' is 1e-05 and has no keys"),
     ],
 )
@@ -154,16 +156,16 @@ stages:
         "recipe.yaml:9: stages.0.seed: applies to the whole run; move it to the top level",
         "recipe.yaml:15: stages.2.tasks.1: unknown name 'neer'; did you mean 'near'?",
         "recipe.yaml:10: stages.0: unknown key 'lrr'; did you mean 'lr'?",
-        f"recipe.yaml:8: stages.0.tasks.pairs.train: no file 'gone.csv' in {folder}",
+        f"recipe.yaml:8: stages.0.tasks.pairs.train: no file 'gone.csv' in {folder}; {ELSEWHERE}",
         "recipe.yaml:2: pooling: unknown name 'meen'; did you mean 'mean'?",
         "recipe.yaml:3: best_by: unknown name 'mood'; allowed: mean, pairs (in stages.0)",
-        "recipe.yaml:12: stages.1.tasks.mood.weight: expected greater than 0, found 0",
+        "recipe.yaml:12: stages.1.tasks.mood.weight: expected a number greater than 0, found 0",
         "recipe.yaml:13: stages.1.tasks.near: unknown key 'lable'; did you mean 'label'?",
-        "recipe.yaml:14: stages.1.lr: expected number, found 'fast'",
+        "recipe.yaml:14: stages.1.lr: expected a number, found 'fast'",
         "recipe.yaml:12: stages.1.tasks.mood.head.linear: unknown key 'wide'; allowed: none",
         "recipe.yaml:5: tasks.mood.loss: unknown name 'cross_entrop'; did you mean 'cross_entropy'? "
         "(in stages.1, stages.2)",
-        "recipe.yaml:17: stages.2.clip: expected greater than 0, found -1",
+        "recipe.yaml:17: stages.2.clip: expected a number greater than 0, found -1",
         "recipe.yaml:16: stages.2.schedule.order: unknown name 'near'; allowed: mood",
         "recipe.yaml:16: stages.2.schedule.order: the task 'mood' is missing",
     ]
@@ -180,7 +182,7 @@ stages:
         ),
         ("stages: [{lr: 1}, 3]", "recipe.yaml:7: stages.1: expected keys and values, found 3"),
         ("stages: [{tasks: [mood]}]", "recipe.yaml:6: tasks.near: no stage trains this task"),
-        ("stages: [{tasks: []}, {}]", "recipe.yaml:7: stages.0.tasks: expected at least one, found dict"),
+        ("stages: [{tasks: []}, {}]", "recipe.yaml:7: stages.0.tasks: expected at least one, found no keys"),
         (
             "stages: [{stages: []}, {}]",
             "recipe.yaml:7: stages.0.stages: applies to the whole run; move it to the top level",
@@ -199,7 +201,7 @@ def test_a_stage_without_tasks_needs_tasks_at_the_top_level(folder):
     assert mistakes(folder, "encoder: tiny\nstages:\n  - lr: 1\n  - {tasks: [mood]}\n") == [
         "recipe.yaml:4: stages.1.tasks.0: unknown name 'mood'; the recipe has no tasks at the top level",
         "recipe.yaml:3: stages.0: missing key 'tasks'",
-        "recipe.yaml:4: stages.1.tasks: expected at least one, found dict",
+        "recipe.yaml:4: stages.1.tasks: expected at least one, found no keys",
     ]
 
 

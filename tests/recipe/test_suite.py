@@ -164,9 +164,9 @@ def test_suite_that_does_not_exist_is_reported(tmp_path):
 def test_all_mistakes_are_reported_at_once(make_suite):
     head = HEAD.replace("seeds: [1, 2]", "seeds: []") + "scors: {}\n"
     assert mistakes(make_suite("rows:\n  plain: {papr: {}}\n  faster: {paper: {mood: high}}\n", head)) == [
-        "suite.yaml:2: seeds: expected at least one, found list",
+        "suite.yaml:2: seeds: expected at least one, found an empty list",
         "suite.yaml:7: rows.plain: unknown key 'papr'; did you mean 'paper'?",
-        "suite.yaml:8: rows.faster.paper.mood: expected number, unable to parse string as a number, found 'high'",
+        "suite.yaml:8: rows.faster.paper.mood: expected a number, found 'high'",
         "suite.yaml:5: unknown key 'scors'; did you mean 'scores'?",
     ]
 
@@ -233,7 +233,7 @@ rows:
     with pytest.raises(RecipeError) as caught:
         read_recipe(f"{suite}#plain", VARIANTS, data=folder)
     found = "\n".join(caught.value.mistakes)
-    assert f"{suite}/suite.yaml:8: lr: expected number" in found
+    assert f"{suite}/suite.yaml:8: lr: expected a number" in found
     assert f"{suite}/suite.yaml:11: stages.1: unknown key 'epoch'; did you mean 'epochs'?" in found
 
 

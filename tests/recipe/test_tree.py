@@ -7,18 +7,23 @@ from plait.recipe.read import BUNDLED, read_recipe, write_recipe
 from plait.resolve.variants import VARIANTS
 from recipe_files import MOOD, PLAIN, PYTHON_WORDS, files, mistakes, read
 
+ELSEWHERE = "check the name, or give its folder with --data DIR"
+
 # ---------------------------------------------------------------- invalid files
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("lr: 1\nlr: 2\n", 'recipe.yaml:2: found duplicate key "lr" with value "2" (original value: "1")'),
+        (
+            "lr: 1\nlr: 2\n",
+            'recipe.yaml:2: not valid YAML: found duplicate key "lr" with value "2" (original value: "1")',
+        ),
         (
             "tasks:\n  mood: {text: a, text: b}\n",
-            'recipe.yaml:2: found duplicate key "text" with value "b" (original value: "a")',
+            'recipe.yaml:2: not valid YAML: found duplicate key "text" with value "b" (original value: "a")',
         ),
-        ("encoder: [tiny\nlr: 2\n", "recipe.yaml:2: expected ',' or ']', but got ':'"),
+        ("encoder: [tiny\nlr: 2\n", "recipe.yaml:2: not valid YAML: expected ',' or ']', but got ':'"),
         ("encoder: tiny\n", "recipe.yaml: missing key 'tasks'"),
     ],
 )
@@ -118,8 +123,8 @@ def test_set_adds_a_task(folder, monkeypatch):
         ("=3", "expected key=value, such as lr=1e-4 or tasks.sentiment.head=linear"),
         ("tasks.near.text.x=3", "no item 'x'; there are 2, counted from 0"),
         ("tasks.near.text.2=x", "no item '2'; there are 2, counted from 0"),
-        ("lr=", "lr: expected number, found None"),
-        ("lr=fast", "lr: expected number, found 'fast'"),
+        ("lr=", "lr: expected a number, found None"),
+        ("lr=fast", "lr: expected a number, found 'fast'"),
         ("lrr=1", "unknown key 'lrr'; did you mean 'lr'?"),
         ("pooling=meen", "pooling: unknown name 'meen'; did you mean 'mean'?"),
         ("tasks.near.hed=cosine", "tasks.near: unknown key 'hed'; did you mean 'head'?"),
@@ -129,7 +134,7 @@ def test_set_adds_a_task(folder, monkeypatch):
             "tasks.near.head.cosine: unknown key 'scal'; did you mean 'scale'?",
         ),
         ("schedule.combine=mean", "schedule: missing key 'name'"),
-        ("lr.x=3", "lr: expected number, found dict"),
+        ("lr.x=3", "lr: expected a number, found keys and values"),
     ],
 )
 def test_a_mistake_in_set_is_reported_with_the_option(folder, override, message):
@@ -145,7 +150,7 @@ def test_mistakes_in_the_file_and_in_set_are_reported_together(folder):
     found = mistakes(folder, PLAIN + "pooling: meen\n", overrides=["lr=fast", "best_by=moot"])
     assert sorted(found) == [
         "--set best_by=moot: best_by: unknown name 'moot'; did you mean 'mood'?",
-        "--set lr=fast: lr: expected number, found 'fast'",
+        "--set lr=fast: lr: expected a number, found 'fast'",
         "recipe.yaml:11: pooling: unknown name 'meen'; did you mean 'mean'?",
     ]
 
@@ -158,7 +163,7 @@ def test_a_file_in_set_is_relative_to_the_current_folder(folder, monkeypatch):
     recipe = read(folder, PLAIN, overrides=["tasks.mood.train=other.csv"])
     assert files(recipe, "mood", "train") == [elsewhere / "other.csv"]
     assert mistakes(folder, PLAIN, overrides=["tasks.mood.train=mood.csv"]) == [
-        f"--set tasks.mood.train=mood.csv: tasks.mood.train: no file 'mood.csv' in {elsewhere}".replace(
+        f"--set tasks.mood.train=mood.csv: tasks.mood.train: no file 'mood.csv' in {elsewhere}; {ELSEWHERE}".replace(
             f"{folder}/", ""
         )
     ]
@@ -277,7 +282,7 @@ def test_without_a_profile_the_profiles_change_nothing(folder):
 def test_an_unknown_profile_suggests_the_closest(folder):
     found = mistakes(folder, PLAIN + PROFILES, profile="labtop")
     assert found == ["recipe.yaml:11: no profile 'labtop'; did you mean 'laptop'?"]
-    assert mistakes(folder, PLAIN, profile="laptop") == ["recipe.yaml: no profile 'laptop'; allowed: none"]
+    assert mistakes(folder, PLAIN, profile="laptop") == ["recipe.yaml: no profile 'laptop'; the recipe has no profiles"]
 
 
 def test_a_profile_name_may_be_a_number(folder):
@@ -288,7 +293,7 @@ def test_a_mistake_in_a_profile_has_its_line(folder):
     text = PLAIN + PROFILES.replace("epochs: 1", "epochz: 1").replace("rows: 1", "rows: 0")
     assert sorted(mistakes(folder, text, profile="laptop")) == [
         "recipe.yaml:13: unknown key 'epochz'; did you mean 'epochs'?",
-        "recipe.yaml:14: tasks.near.rows: expected greater than 0, found 0",
+        "recipe.yaml:14: tasks.near.rows: expected a number greater than 0, found 0",
     ]
 
 

@@ -6,6 +6,8 @@ from plait.data.batch import READS
 from plait.heads import HEADS
 from recipe_files import PLAIN, PYTHON_WORDS, mistakes, read
 
+ELSEWHERE = "check the name, or give its folder with --data DIR"
+
 BROKEN = """\
 epochz: 3
 pooling: meen
@@ -48,21 +50,21 @@ def test_every_mistake_is_reported_with_its_line(folder):
             "recipe.yaml: missing key 'encoder'",
             "recipe.yaml:1: unknown key 'epochz'; did you mean 'epochs'?",
             "recipe.yaml:2: pooling: unknown name 'meen'; did you mean 'mean'?",
-            "recipe.yaml:4: lr: expected number, found 'fast'",
+            "recipe.yaml:4: lr: expected a number, found 'fast'",
             "recipe.yaml:5: best_by: unknown name 'moood'; did you mean 'mood'?",
             "recipe.yaml:6: schedule: unknown name 'round_robbin'; did you mean 'round_robin'?",
             "recipe.yaml:6: schedule.order: unknown name 'neer'; did you mean 'near'?",
             "recipe.yaml:6: schedule.order: the task 'near' is missing",
             "recipe.yaml:6: schedule.order: the task 'same' is missing",
-            f"recipe.yaml:9: tasks.mood.train: no file 'gone.csv' in {folder}",
+            f"recipe.yaml:9: tasks.mood.train: no file 'gone.csv' in {folder}; {ELSEWHERE}",
             "recipe.yaml:12: tasks.mood: unknown key 'lable'; did you mean 'label'?",
             "recipe.yaml:13: tasks.mood.head: unknown name 'linnear'; did you mean 'linear'?",
             "recipe.yaml:18: tasks.near.head: cosine compares embeddings and cannot follow a shared_layer; "
             "remove one of them",
             "recipe.yaml:20: tasks.near.head.cosine: unknown key 'scal'; did you mean 'scale'?",
-            "recipe.yaml:24: tasks.near.loss.1.binary_cross_entropy.threshold: expected number, found 'high'",
+            "recipe.yaml:24: tasks.near.loss.1.binary_cross_entropy.threshold: expected a number, found 'high'",
             "recipe.yaml:25: tasks.near.metric: unknown name 'pearsn'; did you mean 'pearson'?",
-            "recipe.yaml:26: tasks.near.take: expected less than or equal to 1, found 2",
+            "recipe.yaml:26: tasks.near.take: expected a number less than or equal to 1, found 2",
             f"recipe.yaml:31: tasks.same.head: linear reads one text, the task has 2; suitable: {pairs}",
         ]
     )
@@ -78,7 +80,7 @@ def test_every_mistake_is_reported_with_its_line(folder):
             ("train: mood.csv", "train: 3"),
             "recipe.yaml:4: tasks.mood.train: expected a name, or keys and values, found 3",
         ),
-        (("text: sentence", "text: 3"), "recipe.yaml:5: tasks.mood.text: expected string, found 3"),
+        (("text: sentence", "text: 3"), "recipe.yaml:5: tasks.mood.text: expected text, found 3"),
         (
             ("label: mood", "label: {column: mood, clases: [low, high]}"),
             "recipe.yaml:6: tasks.mood.label: unknown key 'clases'; did you mean 'classes'?",
@@ -107,7 +109,7 @@ def test_epochs_and_steps_together_do_not_hide_other_mistakes(folder):
         "give epochs or steps, not both; null removes one"
     ]
     assert "recipe.yaml:13: pooling: unknown name 'meen'; did you mean 'mean'?" in found
-    assert "recipe.yaml:14: lr: expected number, found 'fast'" in found
+    assert "recipe.yaml:14: lr: expected a number, found 'fast'" in found
 
 
 @pytest.mark.parametrize("task", ["other: hello", "other:", "9: hello", "9: {train: near.csv}"])
@@ -131,11 +133,11 @@ def test_a_task_name_that_cannot_name_a_head_is_refused(folder, name):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("lr: 0", "lr: expected greater than 0, found 0"),
-        ("lr: true", "lr: expected number, found True"),
-        ("lr: '1'", "lr: expected number, found '1'"),
-        ("epochs: 3.0", "epochs: expected integer, found 3.0"),
-        ("dropout: 1", "dropout: expected less than 1, found 1"),
+        ("lr: 0", "lr: expected a number greater than 0, found 0"),
+        ("lr: true", "lr: expected a number, found True"),
+        ("lr: '1'", "lr: expected a number, found '1'"),
+        ("epochs: 3.0", "epochs: expected an integer, found 3.0"),
+        ("dropout: 1", "dropout: expected a number less than 1, found 1"),
         ("device: gpu", "device: expected 'auto', 'cpu', 'cuda' or 'mps', found 'gpu'"),
         ("evaluate_every: 0", "evaluate_every: expected 'epoch' or a positive number of steps"),
         ("schedule: {combine: sum}", "schedule: missing key 'name'"),
@@ -153,7 +155,7 @@ def test_a_task_name_that_cannot_name_a_head_is_refused(folder, name):
             "schedule.combine: sampled trains one task per step, so there is nothing to combine; remove it, or use "
             "together",
         ),
-        ("conflict_every: 0", "conflict_every: expected greater than 0, found 0"),
+        ("conflict_every: 0", "conflict_every: expected a number greater than 0, found 0"),
         ("schedule: {name: together, epoch: moot}", "schedule.epoch: unknown name 'moot'; did you mean 'mood'?"),
         (
             "schedule: {name: sampled, weights: {moot: 2}}",
@@ -165,7 +167,7 @@ def test_a_task_name_that_cannot_name_a_head_is_refused(folder, name):
         ),
         ("schedule: {name: alternate, order: [mood]}", "schedule.order: the task 'near' is missing"),
         ("lr_schedule: lineal", "lr_schedule: unknown name 'lineal'; did you mean 'linear'?"),
-        ("lr_schedule: {name: linear, warmup: long}", "lr_schedule.linear.warmup: expected number, found 'long'"),
+        ("lr_schedule: {name: linear, warmup: long}", "lr_schedule.linear.warmup: expected a number, found 'long'"),
         ("optimizer: adam", "optimizer: unknown name 'adam'; did you mean 'adamw'?"),
         ("shared_layer: relu", "shared_layer: unknown name 'relu'; allowed: tanh"),
     ],
@@ -189,7 +191,9 @@ def test_an_unknown_schedule_with_options_of_a_wrong_type_is_reported(folder, op
 
 def test_a_mistake_in_a_single_loss_has_its_own_line_and_no_list_index(folder):
     text = PLAIN + "    loss:\n      name: mse\n      weight: 0\n"
-    assert mistakes(folder, text) == ["recipe.yaml:13: tasks.near.loss.weight: expected greater than 0, found 0"]
+    assert mistakes(folder, text) == [
+        "recipe.yaml:13: tasks.near.loss.weight: expected a number greater than 0, found 0"
+    ]
 
 
 def test_an_empty_list_of_losses_is_refused(folder):

@@ -176,7 +176,12 @@ def test_triple_entropy_treats_zero_and_one_as_classes(tiny_recipe):
 @pytest.mark.parametrize(
     ("task", "loss", "changes", "what"),
     [
-        ("mood", {"name": "triple_entropy", "beta": 1.5}, {}, "triple_entropy.beta: expected less than 1, found 1.5"),
+        (
+            "mood",
+            {"name": "triple_entropy", "beta": 1.5},
+            {},
+            "triple_entropy.beta: expected a number less than 1, found 1.5",
+        ),
         (
             "mood",
             {"name": "triple_entropy", "gama": 1},

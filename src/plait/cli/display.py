@@ -107,7 +107,7 @@ class _Bar:
     def advance(self, count: int = 1, **facts: Any) -> None:
         if self.progress is None:
             return
-        speed = f"{self.speed.add(facts.get('examples', count)):,.0f} {'examples' if 'examples' in facts else ''}/s"
+        speed = f"{self.speed.add(facts.get('examples', count)):,.0f}{' examples' if 'examples' in facts else ''}/s"
         losses = " ".join(f"{task} {value:.3f}" for task, value in facts.get("loss", {}).items())
         self.progress.update(self.task, advance=count, speed=speed, loss=f"loss {losses}" if losses else "")
 
@@ -146,7 +146,8 @@ class _Lines:
             self.last = now
             left = (self.total - self.done) * (now - self.speed.started) / max(self.done - self.done_before, 1)
             of, end = (f"/{self.total:,}", f", {left:,.0f} s left") if self.total else ("", "")
-            click.echo(f"  {self.what}: {self.done:,}{of}, {speed:,.0f}/s{end}", err=True)
+            unit = " examples" if "examples" in facts else ""
+            click.echo(f"  {self.what}: {self.done:,}{of}, {speed:,.0f}{unit}/s{end}", err=True)
 
     def end(self) -> None:
         pass

@@ -83,6 +83,7 @@ def process_file(
         raise click.UsageError("--input and --output go together")
     if source != "-" and not Path(source).is_file():
         what = "not a regular file; read a pipe with --input -" if Path(source).exists() else "no such file"
+        what = "a folder; give one file" if Path(source).is_dir() else what
         raise RequestError(f"--input {source}: {what}")
     if stdin_kind and source != "-":
         raise click.UsageError("--format is for standard input; the format of a file follows from its name")
@@ -106,4 +107,7 @@ def process_file(
         print_json({"kind": "result", "output": output, "rows": done.rows, "bad": done.bad, "errors": done.errors})
         return
     listed = f", {done.bad:,} of them bad and left empty" + (f": {done.errors}" if done.errors else "")
-    click.echo(f"{done.rows:,} rows in {output}{listed if done.bad else ''}", err=output == "-")
+    click.echo(
+        f"{done.rows:,} rows in {'standard output' if output == '-' else output}{listed if done.bad else ''}",
+        err=output == "-",
+    )

@@ -68,9 +68,23 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of the pipe is gone
         sys.exit(1)
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        click.echo(
+            "plait: out of memory; try a smaller batch_size or max_length, or a smaller encoder or head", err=True
+        )
+        sys.exit(1)
     except OSError as error:
         click.echo(f"plait: {error.filename or 'the system'}: {error.strerror or error}", err=True)
         sys.exit(1)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether Python or torch could not allocate memory, on a CPU or another device."""
+    return isinstance(error, MemoryError) or any(
+        words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory")
+    )
 
 
 def start() -> None:

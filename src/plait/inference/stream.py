@@ -119,7 +119,8 @@ def output_kind(path: str, allowed: Sequence[str]) -> str:
     """The file format that the name of an output implies."""
     kind = Path(path).suffix.removeprefix(".").lower()
     if kind not in allowed:
-        raise RequestError(f"--output {path}: unknown file format; use {' or '.join('.' + name for name in allowed)}")
+        *firsts, last = (f".{name}" for name in allowed)
+        raise RequestError(f"--output {path}: unknown file format; use {', '.join(firsts)} or {last}")
     return kind
 
 

@@ -16,9 +16,19 @@ _EXPECTED = {
     "model_type": "a name, or keys and values",
     "dict_type": "keys and values",
     "tuple_type": "a list",
+    "list_type": "a list",
     "too_short": "at least one",
     "too_long": "fewer",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "int_type": "an integer",
+    "int_parsing": "an integer",
+    "int_from_float": "an integer",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
 }
+_COMPARED = ("greater than", "less than")
 
 
 def options_of(variant: Callable[..., object]) -> dict[str, inspect.Parameter]:
@@ -55,5 +65,13 @@ def explain(error: Mapping[str, Any]) -> str:
         return message
     found = error.get("input")
     message = _EXPECTED.get(error["type"], message)
-    shown = f"{found!r}" if isinstance(found, str | int | float | bool | None) else type(found).__name__
-    return f"expected {message.removeprefix('a valid ')}, found {shown}"
+    shown = f"{found!r}" if isinstance(found, str | int | float | bool | None) else _shown(found)
+    return f"expected {'a number ' if message.startswith(_COMPARED) else ''}{message}, found {shown}"
+
+
+def _shown(found: object) -> str:
+    if isinstance(found, Mapping):
+        return "keys and values" if found else "no keys"
+    if isinstance(found, list | tuple):
+        return "a list" if found else "an empty list"
+    return type(found).__name__

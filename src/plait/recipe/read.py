@@ -1,5 +1,6 @@
 """YAML → Recipe: every mistake at once, each with its line."""
 
+import difflib
 import sys
 from collections.abc import Mapping, Sequence
 from io import StringIO
@@ -13,7 +14,7 @@ from plait.errors import RecipeError, did_you_mean
 from plait.recipe.options import explain
 from plait.recipe.schema import SPLITS, Label, Recipe, Source, Stage, Task
 from plait.recipe.stages import merge_mistakes, stage_trees
-from plait.recipe.suite import BUNDLED, read_row
+from plait.recipe.suite import BUNDLED, is_suite, read_row
 from plait.recipe.tree import KeyPath, Origin, Tree, dotted, load_tree, set_keys
 from plait.recipe.upgrade import FORMER_KEYS
 from plait.recipe.validate import VariantTables, complete_choices, validate_names
@@ -41,6 +42,13 @@ def _find_tree(source: str | Path, profile: str | None) -> Tree:
         return load_tree(path, profile)
     if "#" in str(source):
         return read_row(str(source), profile)
+    if is_suite(path):
+        raise RecipeError(
+            f"{source}: a suite, not a recipe; train all of it with plait experiment {source}, "
+            f"or one row with plait train '{source}#ROW'"
+        )
+    if path.is_dir():
+        raise RecipeError(f"{source}: a folder, not a recipe; give a YAML file")
     names = sorted(file.stem for file in BUNDLED.glob("*.yaml"))
     raise RecipeError(f"{source}: no such recipe; give a YAML file, SUITE#ROW, or a bundled name: {', '.join(names)}")
 
@@ -164,7 +172,8 @@ def _find_files(recipe: Recipe, tree: Tree, data: Path | None) -> tuple[list[str
         if file := _find_file(name, beside, data):
             return source.model_copy(update={"file": file})
         looked = f"{data} and {beside}" if data else str(beside)
-        mistakes.append(f"{tree.where(path)}no file {name!r} in {looked}")
+        hint = _closest_file(name, [folder for folder in (data, beside) if folder])
+        mistakes.append(f"{tree.where(path)}no file {name!r} in {looked}; {hint}")
         return source
 
     tasks = {}
@@ -184,6 +193,18 @@ def _find_file(name: str, beside: Path, data: Path | None) -> str | None:
     """The absolute path of a data file, if it exists."""
     places = [beside / name] if data is None else [data / name, data / Path(name).name, beside / name]
     return next((str(place.resolve()) for place in places if place.is_file()), None)
+
+
+def _closest_file(name: str, folders: Sequence[Path]) -> str:
+    """What to do about a missing file: take one with a similar name, or look elsewhere."""
+    places = [(folder / name).parent for folder in folders]
+    there = [file.name for place in places if place.is_dir() for file in place.iterdir() if file.is_file()]
+    close = difflib.get_close_matches(Path(name).name, there, n=1, cutoff=0.8)
+    return (
+        f"did you mean {str(Path(name).with_name(close[0]))!r}?"
+        if close
+        else "check the name, or give its folder with --data DIR"
+    )
 
 
 def _folder_of(origin: Origin) -> Path:

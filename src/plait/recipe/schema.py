@@ -273,9 +273,9 @@ class Stage(_Frozen):
     """The tasks, by name. A stage may also list the names of tasks at the top level."""
     schedule: Choice = Choice(name="together")
     """Which task the next step trains."""
-    epochs: _Positive | None = None
+    epochs: Annotated[int, Field(gt=0, le=100_000)] | None = None
     """How many times the schedule goes through the data. Null: 3, unless steps are given."""
-    steps: _Positive | None = None
+    steps: Annotated[int, Field(gt=0, le=10_000_000)] | None = None
     """How many steps to train, instead of epochs."""
     batch_size: _Positive = 32
     """Rows of a task in one step."""

@@ -147,6 +147,11 @@ class Suite(_Frozen):
         return [name for name, row in self.rows.items() if row.shown is None]
 
 
+def is_suite(folder: Path) -> bool:
+    """Whether a folder, or the bundled one of that name, holds a suite."""
+    return (folder / _FILE).is_file() or (not folder.exists() and (BUNDLED / folder / _FILE).is_file())
+
+
 def read_suite(folder: Path, folds: int | None = None) -> Suite:
     """The suite in a folder, or the bundled one of that name; raises one RecipeError with all its mistakes.
 

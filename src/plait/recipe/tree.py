@@ -107,7 +107,8 @@ def use_profile(tree: Tree, profile: str | None) -> Tree:
         return Tree(values, tree.origins)
     if profile not in profiles:
         where = tree.origin(("profiles",))
-        raise RecipeError(f"{where}: no profile {profile!r}; {did_you_mean(profile, profiles)}")
+        hint = did_you_mean(profile, profiles) if profiles else "the recipe has no profiles"
+        raise RecipeError(f"{where}: no profile {profile!r}; {hint}")
     start = ("profiles", profile)
     origins = {path[2:]: origin for path, origin in tree.origins.items() if path[:2] == start and len(path) > 2}
     return _lay_over(Tree(values, tree.origins), Tree(dict(profiles[profile]), origins))
@@ -219,7 +220,9 @@ def read_yaml(path: Path) -> Tree:
         document = YAML(typ="rt").load(text)
     except YAMLError as error:
         mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
-        raise RecipeError(f"{path}{f':{mark.line + 1}' if mark else ''}: {_explain_yaml(error)}") from None
+        raise RecipeError(
+            f"{path}{f':{mark.line + 1}' if mark else ''}: not valid YAML: {_explain_yaml(error)}"
+        ) from None
     if not isinstance(document, CommentedMap):
         found = "a list" if isinstance(document, CommentedSeq) else _shorten(document)
         raise RecipeError(f"{path}:1: expected keys and values, found {found}")
@@ -233,11 +236,18 @@ def _shorten(value: object) -> str:
     return "nothing" if value is None else repr(textwrap.shorten(str(value), 60, placeholder=" ..."))
 
 
+_YAML_PROBLEMS = {
+    "found character '\\t' that cannot start any token": "a tab; use spaces instead",
+    "mapping values are not allowed here": "a key is not expected here; check the indentation",
+}
+
+
 def _explain_yaml(error: YAMLError) -> str:
     """What is wrong with some YAML, in one line."""
     if not isinstance(error, MarkedYAMLError):
         return str(error).splitlines()[0]
-    return str(error.problem or error.context or "not valid YAML").splitlines()[0]
+    problem = str(error.problem or error.context or "cannot be parsed").splitlines()[0]
+    return _YAML_PROBLEMS.get(problem, problem)
 
 
 def _note_lines(node: object, path: KeyPath, file: Path, origins: dict[KeyPath, Origin]) -> None:

@@ -63,7 +63,7 @@ def train(
     """
     if keep < 0:
         raise RunError(f"keep: expected a number of models, found {keep}")
-    name = Path(recipe).stem.replace("#", "-") if isinstance(recipe, str | Path) else "recipe"
+    name = Path(recipe).absolute().stem.replace("#", "-") if isinstance(recipe, str | Path) else "recipe"
     run = RunDirectory(Path(out or Path("runs") / name))
     run.check_free()
     given = as_recipe(run.store_tables(recipe), data, profile, overrides)
@@ -161,7 +161,8 @@ def check_unchanged(run: RunDirectory, resolved: ResolvedRun) -> None:
     }
     changed = [f"{run.folder}: the {what} has changed: {line}" for what, lines in changes.items() for line in lines]
     if changed:
-        raise RunError(*changed, "a run can only be resumed unchanged; start a new one with another --out")
+        what_to_do = "undo the change, or start a new run with another --out"
+        raise RunError(*changed, f"a run can only be resumed unchanged; {what_to_do}")
 
 
 def _record_of(resolved: ResolvedRun, *, baselines: bool, single_task: bool, keep: int) -> RunRecord:

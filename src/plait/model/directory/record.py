@@ -155,6 +155,8 @@ def open_directory(source: str | Path) -> ModelDirectory:
     """Read the records of a model, or of a run's best one; files are not verified yet."""
     folder = find_model(source)
     if folder is None:
+        if not Path(source).exists():
+            raise ModelError(f"{source}: no such directory; give a model directory or a run")
         raise ModelError(f"{source}: not a plait model; expected a directory with {RECORD}")
     try:
         manifest = {**read_json(folder / MANIFEST)["sha256"]}

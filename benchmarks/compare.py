@@ -130,6 +130,7 @@ class Benchmark:
     threads: tuple[int, ...] = (2,)  # one table each
     reduced_threads: tuple[int, ...] = ()  # at reduced size, if fewer
     rounds: int = 5
+    warm_up: bool = True  # a round that is not timed, whose outputs must agree
 
 
 def at_least(bound: float, words: str, measured: float | None) -> Target:
@@ -155,13 +156,13 @@ def agree(outputs: Outputs, tolerance: float) -> dict[str, Details]:
 
 
 def take_turns(
-    runners: Mapping[str, Runner], rounds: int, check: Callable[[Outputs], object]
+    runners: Mapping[str, Runner], rounds: int, check: Callable[[Outputs], object], *, warm_up: bool = True
 ) -> tuple[dict[str, list[float]], dict[str, str]]:
     """Let every contender work once per round: the seconds of each, and the errors of those that failed."""
     seconds: dict[str, list[float]] = {name: [] for name in runners}
     failed: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(-1, rounds):
+        for number in range(-1 if warm_up else 0, rounds):
             log(f"round {number + 1} of {rounds}" if number >= 0 else "warming up")
             names = [name for name in runners if name not in failed]
             turn = number % len(names)
@@ -206,7 +207,9 @@ def measure(benchmark: Benchmark, setting: Setting, rounds: int) -> Table:
                 log(f"{name}: {error}")
             else:
                 stack.callback(workers[name].close)
-        times, crashed = take_turns(workers, rounds, lambda outputs: details.update(benchmark.check(outputs)))
+        times, crashed = take_turns(
+            workers, rounds, lambda outputs: details.update(benchmark.check(outputs)), warm_up=benchmark.warm_up
+        )
         if reference in crashed:
             raise SystemExit(f"{benchmark_name()}: {reference}: {crashed[reference]}")
         contenders = {}

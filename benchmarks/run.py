@@ -21,7 +21,17 @@ from store import REPO, store_folder
 
 HERE = Path(__file__).resolve().parent
 DOCS = REPO / "docs"
-ORDER = ("embed", "embed_int8", "train", "surgery", "soft_triple", "cached_contrastive", "start", "growth")
+ORDER = (
+    "embed",
+    "embed_int8",
+    "train",
+    "training_memory",
+    "surgery",
+    "soft_triple",
+    "cached_contrastive",
+    "start",
+    "growth",
+)
 NAMES = tuple(name for name in ORDER if (HERE / f"{name}.py").is_file())
 
 

@@ -9,6 +9,12 @@ from training_rows import LIMIT, Row, batches_for, in_turns
 
 BATCH, LR, DECAY, CLIP, MARGIN, DROPOUT = 32, 2e-5, 0.01, 1.0, 0.5, 0.1
 PAIRS = ("sts", "quora")
+Batches = Mapping[str, list[list[Row]]]  # by task
+
+
+def pairs_for(setting: Setting) -> Batches:
+    """The batches of both tasks of pairs."""
+    return batches_for(PAIRS, BATCH, setting)
 
 
 def without_dropout_first(model: Any, train: Callable[[], Iterator[float] | Sequence[float]]) -> Callable[[], Any]:
@@ -73,7 +79,13 @@ def arguments_for(kind: Any, **more: Any) -> Any:
     )
 
 
-def sentence_transformers_trainer(*, own_batches: bool) -> Callable[[Setting], Ready]:
+def sentence_transformers_trainer(
+    *,
+    own_batches: bool,
+    batches: Callable[[Setting], Batches] = pairs_for,
+    work_of: Callable[[Any, Callable[[], list[float]]], Callable[[], Any]] = without_dropout_first,
+    after_step: Callable[[], None] = lambda: None,
+) -> Callable[[Setting], Ready]:
     """Several datasets as its documentation sets them up; `own_batches` shuffles rows, except in the warm-up."""
 
     def make(setting: Setting) -> Ready:
@@ -94,11 +106,16 @@ def sentence_transformers_trainer(*, own_batches: bool) -> Callable[[Setting], R
         padding = Padding(model[0].auto_model)
         losses = {"sts": CosineSimilarityLoss(model), "quora": ContrastiveLoss(model, margin=MARGIN)}
         found: list[float] = []
+
+        def after_loss(_: Any, __: Any, value: Any) -> None:
+            found.append(value.item())
+            after_step()
+
         for loss in losses.values():
-            loss.register_forward_hook(lambda _, __, value: found.append(value.item()))
+            loss.register_forward_hook(after_loss)
         sets = {}
-        for task, batches in batches_for(PAIRS, BATCH, setting).items():
-            rows = [row for batch in batches for row in batch]
+        for task, own in batches(setting).items():
+            rows = [row for batch in own for row in batch]
             texts = {f"sentence{side + 1}": [row.texts[side] for row in rows] for side in (0, 1)}
             sets[task] = Dataset.from_dict(
                 {**texts, "label": [row.label / 5 if task == "sts" else int(row.label) for row in rows]}
@@ -115,7 +132,7 @@ def sentence_transformers_trainer(*, own_batches: bool) -> Callable[[Setting], R
                 arguments.batch_sampler = BatchSamplers.BATCH_SAMPLER
             return found
 
-        return Ready(without_dropout_first(model, train), {"padding": padding.share})
+        return Ready(work_of(model, train), {"padding": padding.share})
 
     return make
 

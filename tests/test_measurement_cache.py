@@ -1,16 +1,20 @@
 """Measurements are made once per machine and kept in the user's cache directory."""
 
 import json
+import time
+from pathlib import Path
 
 import pytest
 
+from plait import measurement_cache
 from plait.measurement_cache import cache_file, cached_measurement
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
-    """An empty cache directory."""
+    """An empty cache directory, on a quiet machine."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(measurement_cache, "_TOLERATED", 1000.0)
 
 
 def test_a_measurement_is_made_once():
@@ -37,3 +41,31 @@ def test_a_cache_that_cannot_be_written_is_ignored(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert cached_measurement("step", "tiny", lambda: 7) == 7
     assert cached_measurement("step", "tiny", lambda: 8) == 8
+
+
+def test_an_old_measurement_is_made_again(monkeypatch):
+    assert cached_measurement("step", "tiny", lambda: 7) == 7
+    monkeypatch.setattr(measurement_cache, "_MAX_AGE", 0.0)
+    assert cached_measurement("step", "tiny", lambda: 8) == 8
+
+
+def test_a_figure_of_a_busy_machine_is_not_stored(monkeypatch):
+    seconds = iter(range(0, 1000, 100))
+    monkeypatch.setattr(measurement_cache, "_TOLERATED", 0.2)
+    with monkeypatch.context() as busy:
+        busy.setattr(measurement_cache, "_busy_seconds", lambda: next(seconds))
+        assert cached_measurement("step", "tiny", lambda: 7) == 7
+        busy.setattr(measurement_cache, "_busy_seconds", lambda: 0.0)
+        assert cached_measurement("step", "tiny", lambda: 8) == 8
+    monkeypatch.setattr(measurement_cache, "_busy_seconds", lambda: next(seconds))
+    monkeypatch.setattr(measurement_cache, "_MAX_AGE", 0.0)
+    assert cached_measurement("step", "tiny", lambda: 9) == 8  # old, but from a quiet machine
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="only Linux counts the seconds of all cores")
+def test_all_work_on_the_machine_is_counted():
+    began = measurement_cache._busy_seconds()
+    own = time.process_time()
+    while time.process_time() - own < 0.2:
+        pass
+    assert measurement_cache._busy_seconds() - began >= 0.15

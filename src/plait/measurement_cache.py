@@ -1,8 +1,9 @@
-"""Speeds that were measured on this machine, kept in the user's cache directory so that they are measured once."""
+"""Speeds that were measured on this machine, kept in the user's cache directory."""
 
 import json
 import os
 import platform
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,20 +14,49 @@ from plait.files import write_json
 
 __all__ = ["cache_file", "cached_measurement"]
 
+_MAX_AGE = 30 * 24 * 3600.0  # seconds
+_TOLERATED = 0.2  # of a core that other programs may use
+_TICK = 0.02  # seconds; the counters of the system are no more precise
+
 
 def cached_measurement(what: str, about: str, measure: Callable[[], Any]) -> Any:
-    """The stored figure for this processor and this torch, measured now if there is none; works without a cache too."""
+    """The stored figure for this processor and this torch; measured now if there is none, or only an old one.
+
+    A figure that was measured while other programs kept the cores busy is not stored, and an old one from a quiet
+    machine is preferred to it. Works without a cache too.
+    """
     path = cache_file()
     key = f"{what} | {about} | {_processor()} | {os.cpu_count()} cores | torch {torch.__version__}"
-    if key in (known := _read_cache(path)):
-        return known[key]
-    figure = measure()
+    stored = _read_cache(path).get(key)
+    if stored and time.time() - stored["measured"] < _MAX_AGE:
+        return stored["figure"]
+    figure, quiet = _measure_quietly(measure)
+    if not quiet:
+        return stored["figure"] if stored else figure
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {**_read_cache(path), key: figure})
+        write_json(path, {**_read_cache(path), key: {"figure": figure, "measured": time.time()}})
     except OSError:
         pass
     return figure
+
+
+def _measure_quietly(measure: Callable[[], Any]) -> tuple[Any, bool]:
+    """A figure, and whether other programs left as many cores idle as torch has threads."""
+    began, busy, own = time.monotonic(), _busy_seconds(), time.process_time()
+    figure = measure()
+    others = (_busy_seconds() - busy) - (time.process_time() - own)
+    spare = (os.cpu_count() or 1) - torch.get_num_threads()
+    return figure, others <= (spare + _TOLERATED) * (time.monotonic() - began) + _TICK
+
+
+def _busy_seconds() -> float:
+    """The seconds that all cores together have worked since the start of the machine; 0 where it is not known."""
+    try:
+        user, nice, system = Path("/proc/stat").read_text(encoding="ascii").split(maxsplit=4)[1:4]
+    except (OSError, ValueError):
+        return 0.0
+    return (int(user) + int(nice) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def cache_file() -> Path:
@@ -39,7 +69,8 @@ def _read_cache(path: Path) -> dict[str, Any]:
         known = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return known if isinstance(known, dict) else {}
+    figures = known.items() if isinstance(known, dict) else ()
+    return {key: entry for key, entry in figures if isinstance(entry, dict) and entry.keys() == {"figure", "measured"}}
 
 
 def _processor() -> str:

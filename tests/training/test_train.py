@@ -9,8 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 import plait
-from plait.errors import NotFiniteError, PlaitError, RunError
+from plait.errors import NotFiniteError, PlaitError, RecipeError, RunError
 from plait.progress import SilentProgress
+from plait.training import trainer
 from plait.training.train import Stopped, resume
 from small_runs import Recorder, metrics_lines, result_json, stop_after, trainer_for
 
@@ -150,9 +151,33 @@ def test_every_head_trains_saves_and_loads(tiny_recipe, tmp_path, pooling, share
         assert values, task
 
 
-def test_bfloat16_trains(tiny_recipe, tmp_path):
-    result = plait.train(tiny_recipe(precision="bfloat16"), tmp_path / "run", baselines=False)
-    assert all(np.isfinite(list(values.values())).all() for values in result.scores.values())
+def test_bf16_trains_close_to_float32(tiny_recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "_computes_in_bf16", lambda device: True)  # emulated where it has to be
+    losses = []
+    for precision in ("float32", "bf16"):
+        plait.train(tiny_recipe(precision=precision, epochs=1, dropout=0.0), tmp_path / precision, baselines=False)
+        lines = [line for line in metrics_lines(tmp_path / precision) if line["kind"] == "train"]
+        losses.append([value for line in lines for value in line["loss"].values()])
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+
+
+def test_bf16_is_for_training_alone(tiny_recipe, monkeypatch):
+    monkeypatch.setattr(trainer, "_computes_in_bf16", lambda device: True)
+    model = trainer_for(tiny_recipe(precision="bf16")).model
+    ids = [np.array([2, 5, 6, 3])]
+    seen = []
+    model.encoder.layers[0].widen.register_forward_hook(lambda module, given, output: seen.append(output.dtype))
+    for training in (True, False):
+        model.train(training).states(ids, [4])
+    assert seen == [torch.bfloat16, torch.float32]
+
+
+def test_bf16_without_hardware_is_refused(tiny_recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "_computes_in_bf16", lambda device: False)
+    with pytest.raises(RecipeError, match="this cpu has no instructions for bf16; use precision: float32"):
+        plait.train(tiny_recipe(precision="bf16"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tiny_recipe, tmp_path):

@@ -81,6 +81,9 @@ class Layer(nn.Module):
 def attend(qkv_N3D: Tensor, packed: Packed, heads: int, drop: float = 0.0) -> Tensor:
     """softmax(QKᵀ/√d)V within each text; texts of one length are processed together, so nothing needs a mask."""
     if drop and qkv_N3D.device.type == "cpu":
+        if qkv_N3D.dtype == torch.bfloat16:  # whose eight bits are too few for a softmax
+            with torch.autocast("cpu", enabled=False):
+                return attend_with_dropout(qkv_N3D.float(), packed.groups, heads, drop)
         return attend_with_dropout(qkv_N3D, packed.groups, heads, drop)
     attended = []
     tokens = packed.tokens_per_group

@@ -118,8 +118,7 @@ class Model(nn.Module):
 
     def prepared(self) -> Prepared | None:
         """The encoder in the layout that is fastest for inference; made on first use, and after weights were loaded."""
-        if self.precision == "float32":
-            self._prepared = Prepared.of(self.encoder, self._prepared)
+        self._prepared = Prepared.of(self.encoder, self._prepared)
         return self._prepared
 
     def states(
@@ -128,7 +127,7 @@ class Model(nn.Module):
         """Embeddings (S, D) of tokenized inputs, and the states (N, D) of their tokens as packed."""
         encoder = encoder or self.encoder
         packed = pack(ids, firsts, first_position=self.encoder.config.first_position, device=self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16" and self.training):
             states_ND = encoder(packed)
             pooled_SD = encoder.pool(states_ND, packed, self.pooling)
         return pooled_SD.float(), states_ND, packed

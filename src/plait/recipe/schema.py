@@ -262,8 +262,9 @@ class RunSettings(_Frozen):
     """Determines every random choice."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to compute; auto is the first of cuda, mps and cpu that is available."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the encoder's arithmetic."""
+    precision: Literal["float32", "bf16"] = "float32"
+    """Of the encoder's products in training. `bf16` needs a processor or GPU with instructions for it; evaluation and
+    the saved model stay in float32."""
 
 
 class Stage(_Frozen):

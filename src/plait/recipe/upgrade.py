@@ -11,11 +11,14 @@ __all__ = ["FORMER_KEYS", "FORMER_KINDS", "upgrade_origins", "upgrade_recipe"]
 
 FORMER_KEYS = {"make": "derive", "watch_conflict": "conflict_every"}
 FORMER_KINDS = {"several": "multilabel"}
+_FORMER_PRECISIONS = {"bfloat16": "bf16"}
 
 
 def upgrade_recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """A saved recipe with the keys of today."""
     upgraded = _rename(recipe)
+    if upgraded.get("precision") in _FORMER_PRECISIONS:
+        upgraded["precision"] = _FORMER_PRECISIONS[upgraded["precision"]]
     if "tasks" in upgraded:
         upgraded["tasks"] = {name: _upgrade_task(task) for name, task in upgraded["tasks"].items()}
     if "stages" in upgraded:

@@ -13,10 +13,12 @@ from plait.encoder.packing import Group, Packed
 from plait.measurement_cache import cached_measurement
 from plait.model.model import Model
 from plait.progress import Progress
+from plait.thread_pool import run_lanes
+from plait.training.seeds import seeded_encoder
 
 __all__ = ["choose_threads", "measure_threads", "restore_threads"]
 
-_GROUP = Group(count=16, length=32)  # the tokens of a small batch
+_TEXTS, _LENGTH = 32, 32  # of a batch
 _ROUNDS = 5
 _MARGIN = 1.05  # how much faster more threads must be: they take cores from other programs
 
@@ -55,20 +57,27 @@ def _thread_counts(most: int) -> list[int]:
 
 
 def measure_threads(config: EncoderConfig, counts: Sequence[int]) -> list[float]:
-    """The seconds of one layer's forward and backward pass with each number of threads, measured in turn."""
-    best = [float("inf")] * len(counts)
-    with torch.random.fork_rng(), restore_threads():
-        layer = Layer(config)
-        nothing_N = torch.zeros(0, dtype=torch.int64)
-        packed = Packed(nothing_N, nothing_N, nothing_N, (_GROUP,), torch.arange(_GROUP.count))
-        states_ND = torch.randn(_GROUP.count * _GROUP.length, config.width)
-        for _ in range(_ROUNDS):
-            for place, count in enumerate(counts):
-                torch.set_num_threads(count)
-                began = time.perf_counter()
-                layer(states_ND, packed).sum().backward()
-                best[place] = min(best[place], time.perf_counter() - began)
-    return best
+    """The seconds in which each number of threads trains a layer on a batch, each thread on a part, as `Lanes` do."""
+    with torch.random.fork_rng():
+        layers = [Layer(config) for _ in range(max(counts))]
+    rounds = [[_train_side_by_side(layers[:count], config.width) for count in counts] for _ in range(_ROUNDS)]
+    return [min(seconds) for seconds in zip(*rounds, strict=True)]
+
+
+def _train_side_by_side(layers: Sequence[Layer], width: int) -> float:
+    """The seconds for a batch that equal layers divide among themselves."""
+    group = Group(-(-_TEXTS // len(layers)), _LENGTH)
+    nothing_N = torch.zeros(0, dtype=torch.int64)
+    packed = Packed(nothing_N, nothing_N, nothing_N, (group,), torch.arange(group.count))
+    states_ND = torch.ones(group.count * group.length, width)
+
+    def train_part(lane: int) -> None:
+        with seeded_encoder("0", states_ND.device):
+            layers[lane](states_ND, packed).sum().backward()
+
+    began = time.perf_counter()
+    run_lanes(train_part, len(layers), len(layers))
+    return time.perf_counter() - began
 
 
 def _threads(count: int) -> str:

@@ -53,7 +53,18 @@ def build_stage_model(resolved: ResolvedStage, checkpoint: Checkpoint) -> Model:
         )
     if resolved.start:
         load_heads(model, checkpoint.folder, [name for name in resolved.specs if name in resolved.start.tasks])
-    return model.to(pick_device(recipe.device))
+    model.to(pick_device(recipe.device))
+    if recipe.precision == "bf16" and not _computes_in_bf16(model.device):
+        where = recipe.where("precision")
+        raise RecipeError(f"{where}this {model.device.type} has no instructions for bf16; use precision: float32")
+    return model
+
+
+def _computes_in_bf16(device: torch.device) -> bool:
+    """Whether products of bfloat16 are computed in hardware, which makes them faster; emulated, they are slower."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def _choose_trained_weights(model: Model, resolved: ResolvedStage) -> None:

@@ -1,0 +1,159 @@
+"""Training side by side: the same gradients as in one graph, the same bits every time."""
+
+import pytest
+import torch
+
+import plait
+from plait.gradients.rows import GradientRows
+from plait.runs.directory import RunDirectory
+from plait.training.backward import backward
+from plait.training.lanes import Lanes
+from plait.training.step import shared_parameters, train_step
+from tiny_trainer import batches_of, build_trainer, gradients, step_parts
+
+ROWS = (0, 3, 4, 7, 9, 11, 12)
+LOSSES = {
+    "mood": ["cross_entropy", {"name": "soft_triple", "proxies": 2, "weight": 0.5}],
+    "same": ["binary_cross_entropy", {"name": "contrastive"}],
+    "near": ["mse"],
+}
+
+
+@pytest.fixture
+def make(tiny_recipe):
+    """A trainer of three tasks, one of them with a loss on tokens; keyword arguments change its recipe."""
+
+    def build(**changes):
+        recipe = tiny_recipe(**{"dropout": 0.2, **changes})
+        for task, loss in LOSSES.items():
+            recipe["tasks"][task]["loss"] = loss
+        trainer = build_trainer(recipe)
+        trainer.model.train()
+        return trainer
+
+    return build
+
+
+def gradients_with(trainer, lanes, tasks=tuple(LOSSES), seed="s"):
+    """The losses of some tasks and the sum of their gradients."""
+    trainer.model.zero_grad(set_to_none=True)
+    lanes = Lanes(trainer.model, lanes)
+    lanes.train(trainer.model.training)
+    losses = [
+        backward(trainer.model, lanes, {}, trainer.objectives[batch.task], batch, seed).item()
+        for batch in batches_of(trainer, [(task, ROWS) for task in tasks])
+    ]
+    return losses, gradients(trainer)
+
+
+@pytest.mark.parametrize("task", LOSSES)
+@pytest.mark.parametrize("changes", [{}, {"pooling": "pooler", "shared_layer": "tanh"}, {"pooling": "max"}])
+def test_any_number_of_lanes_gives_the_gradients_of_one_graph(make, task, changes):
+    trainer = make(**changes)
+    trainer.model.eval()
+    losses, expected = gradients_with(trainer, 1, [task])
+    for lanes in (2, 3, 20):  # more lanes than inputs, too
+        found_losses, found = gradients_with(trainer, lanes, [task])
+        assert found_losses == pytest.approx(losses, rel=1e-5)
+        assert found.keys() == expected.keys()
+        for name, gradient in expected.items():
+            torch.testing.assert_close(found[name], gradient, atol=2e-6, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("lanes", [2, 3])
+def test_the_same_number_of_lanes_gives_the_same_bits_dropout_included(make, lanes):
+    trainer = make()
+    expected_losses, expected = gradients_with(trainer, lanes)
+    for _ in range(5):
+        losses, found = gradients_with(trainer, lanes)
+        assert losses == expected_losses
+        assert all(torch.equal(found[name], gradient) for name, gradient in expected.items())
+    assert gradients_with(trainer, lanes, seed="t")[0] != expected_losses
+
+
+def test_every_lane_has_its_own_dropout(make):
+    """With one mask for all lanes, two equal parts would have equal embeddings."""
+    trainer = make()
+    seen = []
+    states = trainer.model.states
+
+    def record(ids, firsts, encoder):
+        found = states(ids[:1], firsts[:1], encoder)
+        seen.append((tuple(ids[0]), found[0][0].tolist()))
+        return states(ids, firsts, encoder)
+
+    (batch,) = batches_of(trainer, [("mood", (0, 0))])
+    lanes = Lanes(trainer.model, 2)
+    lanes.train(True)
+    trainer.model.states = record
+    backward(trainer.model, lanes, {}, trainer.objectives["mood"], batch, "s")
+    (first_ids, first), (second_ids, second) = seen
+    assert first_ids == second_ids and first != second
+
+
+def test_the_sum_of_tasks_has_the_bits_of_gradient_rows(make):
+    """A task is summed over its lanes before it is added to others."""
+    trainer = make(clip=None)
+    _, summed = gradients_with(trainer, 2)
+    trainer.model.zero_grad(set_to_none=True)
+    shared = list(shared_parameters(trainer.model))
+    rows = GradientRows(shared, len(LOSSES))
+    for task in LOSSES:
+        gradients_with_rows = Lanes(trainer.model, 2)
+        gradients_with_rows.train(True)
+        (batch,) = batches_of(trainer, [(task, ROWS)])
+        backward(trainer.model, gradients_with_rows, {}, trainer.objectives[task], batch, "s")
+        rows.set_aside()
+    rows.add_up(1.0)
+    names = {id(parameter): name for name, parameter in trainer.model.named_parameters()}
+    for parameter in shared:
+        if parameter.grad is not None:
+            assert torch.equal(parameter.grad, summed[names[id(parameter)]]), names[id(parameter)]
+
+
+def test_lanes_see_the_weights_that_the_optimizer_changes(make):
+    trainer = make()
+    lanes = trainer._lanes = Lanes(trainer.model, 2)
+    train_step(step_parts(trainer, "sum"), batches_of(trainer, [("mood", ROWS)]), 0)
+    for own, twin in zip(trainer.model.encoder.parameters(), lanes.encoders[1].parameters(), strict=True):
+        assert own.data_ptr() == twin.data_ptr() and torch.equal(own, twin)
+
+
+def test_rows_of_the_token_table_from_earlier_steps_have_no_gradient_left(make):
+    trainer = make()
+    lanes = Lanes(trainer.model, 2)
+    lanes.train(True)
+    table = trainer.model.encoder.tokens.weight
+    for rows in (ROWS, (1, 2)):
+        trainer.model.zero_grad(set_to_none=True)
+        (batch,) = batches_of(trainer, [("mood", rows)])
+        backward(trainer.model, lanes, {}, trainer.objectives["mood"], batch, "s")
+        reached = table.grad.abs().sum(dim=1).nonzero().flatten().tolist()
+        assert reached == sorted({token for ids in batch.ids for token in ids.tolist()})
+
+
+def test_an_error_in_a_lane_is_raised_when_all_lanes_have_ended(make, monkeypatch):
+    trainer = make()
+    model, states = trainer.model, trainer.model.states
+    done = []
+
+    def fail_once(ids, firsts, encoder):
+        if encoder is model.encoder:
+            raise ValueError("a lane failed")
+        done.append(states(ids, firsts, encoder))
+        return done[-1]
+
+    monkeypatch.setattr(model, "states", fail_once)
+    (batch,) = batches_of(trainer, [("mood", ROWS)])
+    with pytest.raises(ValueError, match="a lane failed"):
+        backward(model, Lanes(model, 2), {}, trainer.objectives["mood"], batch, "s")
+    assert len(done) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_runs_with_the_same_number_of_threads_are_equal(tiny_recipe, tmp_path, threads):
+    ends = set()
+    for name in ("one", "two"):
+        result = plait.train(tiny_recipe(epochs=1), tmp_path / name, baselines=False, threads=threads)
+        ends.add(RunDirectory(result.run).read_result().last_weights_sha256)
+    assert len(ends) == 1

@@ -11,8 +11,6 @@ import pytest
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; processes that tests start inherit it
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # in a background job; the processes that tests interrupt inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from tiny import make_checkpoint, write_tasks

@@ -16,7 +16,7 @@ from plait.recipe.matrix import expand_matrix
 from plait.recipe.options import explain
 from plait.recipe.tree import KeyPath, Origin, Tree, dotted, load_tree, read_yaml, set_key, use_profile
 
-__all__ = ["BUNDLED", "ONLY", "Row", "Search", "Suite", "read_row", "read_suite"]
+__all__ = ["BUNDLED", "ONLY", "Row", "Search", "Suite", "is_suite", "read_row", "read_suite"]
 
 BUNDLED = Path(__file__).parent.parent / "recipes"
 ONLY = "only"  # the column of a row's single task, whatever its name

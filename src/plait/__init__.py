@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 # Idle threads sleep instead of spinning: on a core that is shared with another program, spinning makes two threads
 # several times slower than one. torch's OpenMP library reads this once, when torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# oneDNN keeps code and memory for every size of a product that it meets, 1,024 sizes by default, and every batch has a
+# new number of tokens: a long training run would grow by gigabytes. Both caches are read at the first product.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
 
 __version__ = "0.2.0.dev0"
 __all__ = [

@@ -10,8 +10,9 @@ from threading import Barrier, Lock
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
-__all__ = ["run_lanes", "side_by_side", "start_threads"]
+__all__ = ["run_lanes", "share_of", "side_by_side", "start_threads"]
 
 _Piece = TypeVar("_Piece")
 _Result = TypeVar("_Result")
@@ -54,6 +55,12 @@ def run_lanes(work: Callable[[int], _Result], count: int, lanes: int) -> list[_R
         for future in running:
             future.result()
     return [results[number] for number in range(count)]
+
+
+def share_of(tensors: Sequence[Tensor], lane: int, lanes: int) -> list[Tensor]:
+    """The part of each tensor that belongs to a lane: equally many numbers for every lane, in the tensors' memory."""
+    flat = [tensor.view(-1) for tensor in tensors]
+    return [each[len(each) * lane // lanes : len(each) * (lane + 1) // lanes] for each in flat]
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}

@@ -9,6 +9,8 @@ from plait.runs.directory import RunDirectory
 from plait.training.backward import backward
 from plait.training.lanes import Lanes
 from plait.training.step import shared_parameters, train_step
+from plait.training.train import Stopped, resume
+from small_runs import stop_after
 from tiny_trainer import batches_of, build_trainer, gradients, step_parts
 
 ROWS = (0, 3, 4, 7, 9, 11, 12)
@@ -148,6 +150,15 @@ def test_an_error_in_a_lane_is_raised_when_all_lanes_have_ended(make, monkeypatc
     with pytest.raises(ValueError, match="a lane failed"):
         backward(model, Lanes(model, 2), {}, trainer.objectives["mood"], batch, "s")
     assert len(done) == 1
+
+
+def test_a_run_of_two_lanes_resumes_with_equal_bits(tiny_recipe, tmp_path):
+    whole = plait.train(tiny_recipe(), tmp_path / "whole", baselines=False, threads=2)
+    with pytest.raises(Stopped):
+        plait.train(tiny_recipe(), tmp_path / "run", baselines=False, threads=2, stop=stop_after(4))
+    resumed = resume(tmp_path / "run")
+    digests = {RunDirectory(result.run).read_result().last_weights_sha256 for result in (whole, resumed)}
+    assert len(digests) == 1
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -5,7 +5,7 @@ the order of the lanes, so that the same number of lanes always gives the same b
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from plait.encoder.bert import Encoder
 from plait.model.model import Model
-from plait.thread_pool import run_lanes
+from plait.thread_pool import run_lanes, share_of
 
 __all__ = ["Lanes"]
 
@@ -63,6 +63,16 @@ class Lanes:
                 parameter.grad = self._table.add(gradient, parameter.grad)
             elif gradient is not None:
                 parameter.grad = gradient if parameter.grad is None else gradient.add_(parameter.grad)
+
+    def clip_gradients(self, parameters: Sequence[nn.Parameter], limit: float | None) -> Tensor:
+        """Scale all gradients down until their norm is at most `limit`; their norm before that."""
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        shares = [share_of(gradients, lane, self.count) for lane in range(self.count)]
+        norms = self.run(lambda lane: nn.utils.get_total_norm(shares[lane], foreach=True), self.count)
+        norm = nn.utils.get_total_norm(norms) if self.count > 1 else norms[0]
+        if limit is not None and (factor := limit / (norm + 1e-6)) < 1:
+            self.run(lambda lane: torch._foreach_mul_(shares[lane], factor), self.count)
+        return norm
 
     def _sum_lanes(self) -> None:
         """Add the gradients of the other lanes to those of the first, each parameter in one of the threads."""

@@ -58,7 +58,7 @@ def train_step(parts: StepParts, batches: Sequence[Batch], step: int, *, separat
     parts.world.reduce(parameter.grad for parameter in trained if parameter.grad is not None)
     if parts.combine is not None:
         _combine_gradients(parts, batches, rows, parts.combine, step)
-    norm = torch.nn.utils.clip_grad_norm_(trained, float("inf") if parts.clip is None else parts.clip, foreach=True)
+    norm = parts.lanes.clip_gradients(trained, parts.clip)
     _check_finite(norm, "gradient", batches, step, parts.world)
     parts.optimizer.step()
     return losses

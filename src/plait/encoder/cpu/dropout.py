@@ -23,7 +23,7 @@ class Dropout(nn.Dropout):
         if not self.training or self.p == 0 or input.device.type != "cpu":
             return super().forward(input)
         mask, scale = draw_mask(input.shape, self.p)
-        return input * mask * scale
+        return input * mask.to(input.dtype).mul_(scale)  # scaled once, for both passes
 
 
 def draw_mask(shape: tuple[int, ...], p: float) -> tuple[Tensor, float]:

@@ -26,6 +26,7 @@ ORDER = (
     "embed_int8",
     "train",
     "training_memory",
+    "precision",
     "surgery",
     "soft_triple",
     "cached_contrastive",

@@ -2,9 +2,8 @@
 
 python benchmarks/training_memory.py [--json] [--full] [--threads N]
 
-plait trains 2,000 steps with dropout at full size, 150 otherwise; the peer, whose memory does not grow after the longest
-batch, the first 300 of them. Resident memory is read after every step, and includes Python and all libraries, as the
-estimate of `plait check` does.
+plait trains 2,000 steps with dropout at full size, 150 otherwise, and the peer at most the first 300 of them. Resident
+memory is read after every step. It includes Python and all libraries, as the estimate of `plait check` does.
 """
 
 import random

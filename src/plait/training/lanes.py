@@ -6,7 +6,8 @@ the order of the lanes, so that the same number of lanes always gives the same b
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -26,11 +27,12 @@ class Lanes:
 
     def __init__(self, model: Model, count: int | None = None) -> None:
         """By default as many lanes as torch uses threads, and a single one on a GPU."""
-        self._on_cpu = model.device.type == "cpu"
-        self.count = count or (torch.get_num_threads() if self._on_cpu else 1)
+        on_cpu = model.device.type == "cpu"
+        self.count = count or (torch.get_num_threads() if on_cpu else 1)
         self._model = model
         self.encoders = [model.encoder, *(_twin(model.encoder) for _ in range(self.count - 1))]
-        self._table = _TableGradient(model.encoder.tokens.weight)
+        tables = [encoder.tokens for encoder in self.encoders]
+        self._table = _TableGradient(tables) if on_cpu and tables[0].weight.requires_grad else None
 
     def run(self, work: Callable[[int], _Result], count: int, /) -> list[_Result]:
         """The results of work(0) … work(count - 1); number n uses the encoder of lane n % lanes."""
@@ -52,17 +54,15 @@ class Lanes:
         before = [parameter.grad for parameter in trained]
         for parameter in trained:
             parameter.grad = None
-        for encoder in self.encoders:
-            encoder.tokens.sparse = self._on_cpu
-        yield
-        for encoder in self.encoders:
-            encoder.tokens.sparse = False
+        with self._table.collect() if self._table else nullcontext():
+            yield
         self._sum_lanes()
         for parameter, gradient in zip(trained, before, strict=True):
-            if parameter.grad is not None and parameter.grad.is_sparse:
-                parameter.grad = self._table.add(gradient, parameter.grad)
-            elif gradient is not None:
+            if gradient is not None:
                 parameter.grad = gradient if parameter.grad is None else gradient.add_(parameter.grad)
+        if self._table:
+            weight = self._model.encoder.tokens.weight
+            weight.grad = self._table.add_to(weight.grad)
 
     def clip_gradients(self, parameters: Sequence[nn.Parameter], limit: float | None) -> Tensor:
         """Scale all gradients down until their norm is at most `limit`; their norm before that."""
@@ -94,25 +94,51 @@ class Lanes:
 class _TableGradient:
     """The gradient of the token table: half of all weights, of which a batch reaches few rows.
 
-    Lanes give it as a sparse tensor. It is added to one dense buffer, in which only the rows of the step before are
-    set to zero.
+    Every part of a batch gives a sparse tensor. They are added to one dense buffer, in which only the rows of the step
+    before are set to zero.
     """
 
-    def __init__(self, table: Tensor) -> None:
-        self._buffer = torch.zeros_like(table, requires_grad=False) if table.requires_grad else None
+    def __init__(self, tables: Sequence[nn.Embedding]) -> None:
+        self._tables = tables  # of the lanes
+        self._parts: list[list[Tensor]] = [[] for _ in tables]
+        self._buffer = torch.zeros_like(tables[0].weight, requires_grad=False)
         self._reached = torch.zeros(0, dtype=torch.int64)
 
-    def add(self, before: Tensor | None, sparse: Tensor) -> Tensor:
-        """The sum of the gradient from before, if there is one, and a sparse one."""
-        assert self._buffer is not None, "a frozen table has no gradient"
-        sparse = sparse.coalesce()
-        rows, values = sparse.indices()[0], sparse.values()
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Inside, every backward pass leaves its gradient here and not at the table."""
+
+        def move(parts: list[Tensor], weight: Tensor) -> None:
+            assert weight.grad is not None, "this is called when there is one"
+            parts.append(weight.grad)
+            weight.grad = None
+
+        hooks = []
+        for table, parts in zip(self._tables, self._parts, strict=True):
+            parts.clear()
+            table.sparse = True
+            hooks.append(table.weight.register_post_accumulate_grad_hook(partial(move, parts)))
+        try:
+            yield
+        finally:
+            for table, hook in zip(self._tables, hooks, strict=True):
+                table.sparse = False
+                hook.remove()
+
+    def add_to(self, before: Tensor | None) -> Tensor | None:
+        """The gradient from before, if there is one, plus what was collected, in the order of the lanes."""
+        parts = [part for lane in self._parts for part in lane]
+        if not parts:
+            return before
+        values = torch.cat([part._values() for part in parts])
+        rows, places = torch.unique(torch.cat([part._indices()[0] for part in parts]), return_inverse=True)
+        summed = values.new_zeros(len(rows), values.shape[1]).index_add_(0, places, values)  # token by token
         if before is None:
             before = self._buffer.index_fill_(0, self._reached, 0.0)
             self._reached = rows
         else:
             self._reached = torch.cat([self._reached, rows])
-        return before.index_add_(0, rows, values)
+        return before.index_add_(0, rows, summed)
 
 
 def _twin(encoder: Encoder) -> Encoder:

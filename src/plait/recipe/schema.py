@@ -249,6 +249,9 @@ class RunSettings(_Frozen):
     """Dropout in heads that have weights."""
     shared_layer: Choice | None = None
     """One layer before every head."""
+    head_start: Literal["random", "frozen"] = "random"
+    """The first weights of new heads: drawn from the seed, or solved for the training rows on the encoder as it is.
+    With `frozen`, step 0 is scored and can be the best model."""
     freeze: _MaybeSeveral = ()
     """Tasks of the plait model in `encoder` whose heads are not trained."""
     bad_rows: Literal["stop", "skip"] = "stop"

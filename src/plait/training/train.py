@@ -195,7 +195,7 @@ def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progre
     baselines = find_baselines(run, resolved, progress)
     checkpoint = newest_checkpoint(run.checkpoints)
     position = read_position(checkpoint) if checkpoint else Position()
-    run.cut_metrics(position.step)
+    run.cut_metrics(position.step if checkpoint else -1)
     with run.metrics.open("a", encoding="utf-8", buffering=1) as metrics:
         context = RunContext(run, resolved, metrics, baselines, progress, stop)
         _train_stage(context, model, position, checkpoint)
@@ -212,6 +212,10 @@ def _train_stage(context: RunContext, model: Model, position: Position, checkpoi
     """One stage, from its beginning or from a checkpoint."""
     trainer = Trainer(context.resolved.stages[position.stage], model, context.world)
     stage = StageRun(context, trainer, position)
+    if not checkpoint and trainer.recipe.head_start == "frozen":
+        earlier = context.resolved.stages[: position.stage]
+        trainer.start_heads({name for before in earlier for name in before.learning}, context.progress)
+        stage.evaluate("start")
     name = context.stage_name(position.stage)
     if checkpoint:
         load_checkpoint(checkpoint, trainer.checkpoint_modules, trainer.optimizer)

@@ -1,5 +1,6 @@
 """Everything that a stage of a run keeps in memory, built from its resolved recipe."""
 
+from collections.abc import Collection
 from functools import partial
 
 import torch
@@ -23,6 +24,7 @@ from plait.training.objective import make_objective
 from plait.training.optimizer import make_optimizer, set_lr
 from plait.training.seeds import seeded
 from plait.training.step import StepParts, measure_conflict, shared_parameters, train_step
+from plait.training.warm_heads import start_heads
 from plait.world import World
 
 __all__ = ["Trainer", "build_stage_model", "build_start_model"]
@@ -184,6 +186,12 @@ class Trainer:
         rows = self._parts.rows
         self.cosines = cosines(rows.gram_KK, tasks) if rows and measured else {}
         return losses
+
+    def start_heads(self, learned: Collection[str], progress: Progress) -> None:
+        """Solve the heads of tasks that were not learned before for their training rows, on the encoder as it is."""
+        known = {*learned, *(self.resolved.start.tasks if self.resolved.start else ())}
+        new = {name: task for name, task in self.resolved.learning.items() if name not in known and task.spec.head}
+        start_heads(self.model, self.objectives, self.tokens, new, f"{self.seed}/start", progress)
 
     def store_embeddings(self, progress: Progress) -> None:
         """With a frozen encoder, encode every training text once."""

@@ -1,0 +1,149 @@
+"""Heads that start from the best solution on the encoder as it is, instead of random weights.
+
+The layer that produces a head's outputs is solved exactly: its inputs are computed once for the training rows, without
+dropout, and L-BFGS minimizes the task's loss plus a penalty on the weights. Cross-validation on the training rows
+chooses the penalty. Layers before it stay as they were drawn.
+
+n rows, F inputs of the layer, C outputs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from plait.data.partition import k_folds
+from plait.data.tokenize import TokenTable
+from plait.heads import Head
+from plait.model.encode_texts import embed_tables
+from plait.model.model import Model
+from plait.progress import Progress
+from plait.resolve.task import ResolvedTask
+from plait.training.objective import Objective, Pass
+
+__all__ = ["solve_layer", "start_heads"]
+
+_Loss = Callable[[Tensor, Tensor], Tensor]  # outputs (n, C) and labels → one number
+
+MOST_ROWS = 5_000  # of a task that the solution is based on, evenly spread
+PENALTIES = tuple(10.0 ** (power / 2) for power in range(2, -9, -1))  # on squared weights, strongest first
+FOLDS = 5
+_ITERATIONS = 200
+
+
+def start_heads(
+    model: Model,
+    objectives: Mapping[str, Objective],
+    tokens: Mapping[str, Mapping[str, TokenTable]],
+    tasks: Mapping[str, ResolvedTask],
+    seed: str,
+    progress: Progress,
+) -> None:
+    """Solve the heads of these tasks for their training rows; heads without a layer for it stay as they are."""
+    layers = {name: _output_layer(model, name) for name in tasks if objectives[name].predicts}
+    progress.begin("starting heads from the frozen encoder", len(layers))
+    model.eval()
+    for name, layer in layers.items():
+        if layer is not None:
+            train = tasks[name].splits["train"]
+            rows = np.linspace(0, len(train) - 1, min(MOST_ROWS, len(train))).astype(int).tolist()
+            chosen = train.chosen(rows)
+            own = {view: tokens[name][view].chosen(rows) for view in model.tasks[name].views}
+            inputs_nF = _inputs_of(layer, model, name, embed_tables(model, own))
+            strata = tasks[name].spec.labels.about.strata(chosen.labels)
+            folds = k_folds(chosen.texts, strata, min(FOLDS, len(rows)), f"{seed}/{name}").parts
+            solve_layer(layer, inputs_nF, torch.from_numpy(chosen.labels), _loss_of(objectives[name]), folds)
+        progress.advance()
+    progress.end()
+
+
+def _output_layer(model: Model, task: str) -> nn.Linear | None:
+    """The linear layer that produces the outputs of a task's head, if it has one that is trained."""
+    head = model.heads[task]
+    if not isinstance(head, Head) or head.output_layer is None:
+        return None
+    layer = head.get_submodule(head.output_layer)
+    return layer if isinstance(layer, nn.Linear) and layer.weight.requires_grad else None
+
+
+def _inputs_of(layer: nn.Linear, model: Model, task: str, views: Mapping[str, Tensor]) -> Tensor:
+    """What the layer receives (n, F) for the embeddings of all views."""
+    received: list[Tensor] = []
+    hook = layer.register_forward_pre_hook(lambda module, given: received.append(given[0]))
+    try:
+        with torch.inference_mode():
+            model.outputs(task, [views[view].to(model.device) for view in model.tasks[task].views])
+    finally:
+        hook.remove()
+    return received[0].double().cpu()
+
+
+def _loss_of(objective: Objective) -> _Loss:
+    """The losses of a task that follow from its outputs alone, whatever its weight beside other tasks."""
+
+    weights_C = objective.class_weights_C
+    exact = replace(objective, class_weights_C=None if weights_C is None else weights_C.double(), weight=1.0)
+
+    def compute(outputs_nC: Tensor, label_n: Tensor) -> Tensor:
+        return exact(Pass(outputs_nC), label_n)
+
+    return compute
+
+
+def solve_layer(
+    layer: nn.Linear, inputs_nF: Tensor, label_n: Tensor, loss: _Loss, folds: Sequence[Sequence[int]]
+) -> None:
+    """Give a linear layer the weights that minimize the loss plus the penalty that cross-validation chooses."""
+    mean_F, spread = inputs_nF.mean(dim=0), inputs_nF.std(correction=0).clamp(min=1e-9)
+    standard_nF = (inputs_nF - mean_F) / spread
+    penalty = _choose_penalty(standard_nF, label_n, loss, layer.out_features, folds)
+    weight_CF, bias_C = _minimize(standard_nF, label_n, loss, layer.out_features, penalty)
+    with torch.no_grad():
+        layer.weight.copy_(weight_CF / spread)
+        layer.bias.copy_(bias_C - weight_CF @ mean_F / spread)
+
+
+def _choose_penalty(
+    inputs_nF: Tensor, label_n: Tensor, loss: _Loss, outputs: int, folds: Sequence[Sequence[int]]
+) -> float:
+    """The penalty with the lowest mean loss on the rows that a solution did not see."""
+    totals = np.zeros(len(PENALTIES))
+    for held_out in folds:
+        seen_n = torch.ones(len(inputs_nF), dtype=torch.bool)
+        seen_n[list(held_out)] = False
+        start = None
+        for place, penalty in enumerate(PENALTIES):
+            start = _minimize(inputs_nF[seen_n], label_n[seen_n], loss, outputs, penalty, start)
+            weight_CF, bias_C = start
+            found = loss(inputs_nF[~seen_n] @ weight_CF.T + bias_C, label_n[~seen_n])
+            totals[place] += found.item() * len(held_out)
+    return float(PENALTIES[int(totals.argmin())])
+
+
+def _minimize(
+    inputs_nF: Tensor,
+    label_n: Tensor,
+    loss: _Loss,
+    outputs: int,
+    penalty: float,
+    start: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Weights (C, F) and biases (C,) of the lowest loss plus the penalty times the sum of squared weights."""
+    width = inputs_nF.shape[1]
+    weight_CF = start[0].clone() if start else inputs_nF.new_zeros(outputs, width)
+    bias_C = start[1].clone() if start else inputs_nF.new_zeros(outputs)
+    parameters = [weight_CF.requires_grad_(), bias_C.requires_grad_()]
+    optimizer = torch.optim.LBFGS(
+        parameters, max_iter=_ITERATIONS, tolerance_grad=1e-6, tolerance_change=1e-9, line_search_fn="strong_wolfe"
+    )
+
+    def measure() -> Tensor:
+        optimizer.zero_grad()
+        value = loss(inputs_nF @ weight_CF.T + bias_C, label_n) + penalty * weight_CF.square().sum()
+        value.backward()
+        return value
+
+    optimizer.step(measure)
+    return weight_CF.detach(), bias_C.detach()

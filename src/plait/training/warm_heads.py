@@ -84,7 +84,12 @@ def _loss_of(objective: Objective) -> _Loss:
     """The losses of a task that follow from its outputs alone, whatever its weight beside other tasks."""
 
     weights_C = objective.class_weights_C
-    exact = replace(objective, class_weights_C=None if weights_C is None else weights_C.double(), weight=1.0)
+    exact = replace(
+        objective,
+        parts=tuple(part for part in objective.parts if part.loss.of_predictions),
+        weight=1.0,
+        class_weights_C=None if weights_C is None else weights_C.double(),
+    )
 
     def compute(outputs_nC: Tensor, label_n: Tensor) -> Tensor:
         return exact(Pass(outputs_nC), label_n)

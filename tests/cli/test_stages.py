@@ -18,7 +18,7 @@ def test_check_shows_each_stage_and_the_whole_run(plait, recipe_file):
     first, second = out.index("stage 1 of 2: 3 steps, epochs: 1, schedule: together, about "), out.index("stage 2 of 2")
     assert first < out.index("near: score") < second < out.index("mood: classes")
     assert "stage 2 of 2: 4 steps, epochs: 2, schedule: together, about " in out
-    assert "steps: 7 in all\nestimated from 3 real steps of each stage: " in out
+    assert "steps: 7 in all\nestimated from 4 real steps of each stage: " in out
 
 
 def test_check_prints_the_same_as_json(plait, recipe_file):

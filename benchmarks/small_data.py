@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from store import store_folder
 from texts import data_folder
+from trainers import QUIET
 from venvs import InstallError, python_of
 
 SIZES = (64, 500, 2_000)
@@ -135,17 +136,25 @@ def embed(cell: Cell) -> tuple[list[np.ndarray], list[np.ndarray]]:
     return train, test
 
 
-def cosine(cell: Cell) -> Sequence[Any] | None:
-    """The cosine itself, or the side of the threshold that is right most often on train; None if it means nothing."""
-    if not cell.pairs or (cell.kind != "score" and len({label for _, label in cell.train}) != 2):
-        return None
-    train, test = (np.sum(u * v, axis=1) for u, v in embed(cell))
+def has_cosine(cell: Cell) -> bool:
+    """Whether the cosine of two texts says something about the label."""
+    return cell.pairs and (cell.kind == "score" or len({label for _, label in cell.train}) == 2)
+
+
+def answers_of(cell: Cell, train: np.ndarray, test: np.ndarray) -> Sequence[Any]:
+    """The cosines of test themselves, or the sides of the threshold that is right most often on train."""
     if cell.kind == "score":
         return test.tolist()
     labels = sorted({label for _, label in cell.train})
     known = np.array([label == labels[1] for _, label in cell.train])
     best = max(train.tolist(), key=lambda threshold: float(np.mean((train >= threshold) == known)))
     return [labels[int(value >= best)] for value in test]
+
+
+def cosine(cell: Cell) -> Sequence[Any] | None:
+    if not has_cosine(cell):
+        return None
+    return answers_of(cell, *(np.sum(u * v, axis=1) for u, v in embed(cell)))
 
 
 def regression(cell: Cell) -> Sequence[Any]:
@@ -241,35 +250,23 @@ def with_transformers(cell: Cell) -> Sequence[Any]:
         known = [float(label) if scores else labels.index(label) if label in labels else 0 for _, label in rows]
         return [{**{key: values[i] for key, values in encoded.items()}, "labels": known[i]} for i in range(len(rows))]
 
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = TrainingArguments(
-            output_dir=folder,
-            learning_rate=2e-5,
-            per_device_train_batch_size=16,
-            num_train_epochs=3,
-            weight_decay=0.01,
-            seed=cell.draw,
-            use_cpu=True,
-            disable_tqdm=True,
-            report_to="none",
-            save_strategy="no",
-            logging_strategy="no",
-        )
-        trainer = Trainer(
-            model=model,
-            args=arguments,
-            train_dataset=dataset(cell.train),
-            processing_class=tokenizer,  # type: ignore[arg-type]
-        )
-        trainer.train()
-        outputs = trainer.predict(dataset(cell.test)).predictions  # type: ignore[arg-type]
+    arguments = TrainingArguments(
+        learning_rate=2e-5,
+        per_device_train_batch_size=16,
+        num_train_epochs=3,
+        weight_decay=0.01,
+        seed=cell.draw,
+        **QUIET,
+    )
+    trainer = Trainer(model=model, args=arguments, train_dataset=dataset(cell.train), processing_class=tokenizer)
+    trainer.train()
+    outputs = trainer.predict(dataset(cell.test)).predictions
     return outputs[:, 0].tolist() if scores else [labels[place] for place in outputs.argmax(axis=1)]
 
 
 def with_sentence_transformers(cell: Cell) -> Sequence[Any] | None:
     """The loss that its documentation names for such pairs, then the cosine; pairs with scores or two labels only."""
-    labels = sorted({label for _, label in cell.train})
-    if not cell.pairs or (cell.kind != "score" and len(labels) != 2):
+    if not has_cosine(cell):
         return None
     from datasets import Dataset
     from sentence_transformers import (
@@ -280,6 +277,7 @@ def with_sentence_transformers(cell: Cell) -> Sequence[Any] | None:
     from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss, OnlineContrastiveLoss
 
     model = SentenceTransformer(MINILM, device="cpu")
+    labels = sorted({label for _, label in cell.train})
     top = max(float(label) for _, label in cell.train) if cell.kind == "score" else 1.0
     rows = {
         "sentence1": [texts[0] for texts, _ in cell.train],
@@ -287,32 +285,17 @@ def with_sentence_transformers(cell: Cell) -> Sequence[Any] | None:
         "label": [float(label) / top if cell.kind == "score" else int(label == labels[1]) for _, label in cell.train],
     }
     loss = CosineSimilarityLoss(model) if cell.kind == "score" else OnlineContrastiveLoss(model)
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = SentenceTransformerTrainingArguments(
-            output_dir=folder,
-            num_train_epochs=4,
-            per_device_train_batch_size=16,
-            warmup_ratio=0.1,
-            seed=cell.draw,
-            use_cpu=True,
-            disable_tqdm=True,
-            report_to="none",
-            save_strategy="no",
-            logging_strategy="no",
-        )
-        SentenceTransformerTrainer(
-            model=model, args=arguments, train_dataset=Dataset.from_dict(rows), loss=loss
-        ).train()
+    arguments = SentenceTransformerTrainingArguments(
+        num_train_epochs=4, per_device_train_batch_size=16, warmup_ratio=0.1, seed=cell.draw, **QUIET
+    )
+    dataset = Dataset.from_dict(rows)
+    SentenceTransformerTrainer(model=model, args=arguments, train_dataset=dataset, loss=loss).train()
 
     def cosines(rows: Sequence[Row]) -> np.ndarray:
         u, v = (model.encode([texts[side] for texts, _ in rows], normalize_embeddings=True) for side in (0, 1))
         return np.sum(u * v, axis=1)
 
-    if cell.kind == "score":
-        return cosines(cell.test).tolist()
-    known, train = np.array([label == labels[1] for _, label in cell.train]), cosines(cell.train)
-    best = max(train.tolist(), key=lambda threshold: float(np.mean((train >= threshold) == known)))
-    return [labels[int(value >= best)] for value in cosines(cell.test)]
+    return answers_of(cell, cosines(cell.train), cosines(cell.test))
 
 
 @dataclass(frozen=True)

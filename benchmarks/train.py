@@ -51,11 +51,10 @@ TASKS = {  # as the peers train them: squared errors of cosines in [0, 1], contr
 }
 
 
-def train_with_plait(batches: Batches, setting: Setting) -> tuple[Any, Callable[[], Iterator[float]]]:
-    """The model, and a function that trains it."""
+def resolve_with_plait(batches: Batches, setting: Setting) -> Any:
+    """The run that trains the rows of these batches."""
     from plait.resolve.run import resolve_run
     from plait.training.train import as_recipe
-    from plait.training.trainer import Trainer, build_start_model
 
     recipe = {
         "encoder": setting.minilm,
@@ -72,7 +71,14 @@ def train_with_plait(batches: Batches, setting: Setting) -> tuple[Any, Callable[
     with tempfile.TemporaryDirectory() as folder:
         for task, own in batches.items():
             write_task(Path(folder) / f"{task}.jsonl", [row for batch in own for row in batch])
-        resolved = resolve_run(as_recipe(recipe, folder, None, []))
+        return resolve_run(as_recipe(recipe, folder, None, []))
+
+
+def train_with_plait(batches: Batches, setting: Setting) -> tuple[Any, Callable[[], Iterator[float]]]:
+    """The model, and a function that trains it."""
+    from plait.training.trainer import Trainer, build_start_model
+
+    resolved = resolve_with_plait(batches, setting)
     model = build_start_model(resolved)
     if "sst" in batches:
         fill_head(model.heads["sst"].linear)

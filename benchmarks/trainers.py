@@ -59,10 +59,20 @@ class Padding:
         return f"{1 - self.real / self.all:.0%}"
 
 
+# For any trainer based on that of transformers: on the CPU, and nothing is saved or reported.
+QUIET = {
+    "output_dir": tempfile.gettempdir(),
+    "use_cpu": True,
+    "disable_tqdm": True,
+    "report_to": "none",
+    "save_strategy": "no",
+    "logging_strategy": "no",
+}
+
+
 def arguments_for(kind: Any, **more: Any) -> Any:
-    """The arguments of both trainers; nothing is saved or reported."""
+    """The arguments of both trainers."""
     return kind(
-        output_dir=tempfile.gettempdir(),
         num_train_epochs=1,
         per_device_train_batch_size=BATCH,
         learning_rate=LR,
@@ -70,11 +80,7 @@ def arguments_for(kind: Any, **more: Any) -> Any:
         weight_decay=DECAY,
         max_grad_norm=CLIP,
         optim="adamw_torch_fused",
-        use_cpu=True,
-        disable_tqdm=True,
-        report_to="none",
-        save_strategy="no",
-        logging_strategy="no",
+        **QUIET,
         **more,
     )
 

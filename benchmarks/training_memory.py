@@ -7,19 +7,18 @@ memory is read after every step. It includes Python and all libraries, as the es
 """
 
 import random
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from compare import Benchmark, Contender, Ready, Setting, Table, Target, at_most, run
 from machine import process_megabytes
 from texts import SEED
-from train import TASKS, train_with_plait
-from trainers import BATCH, DROPOUT, PAIRS, Batches, sentence_transformers_trainer
-from training_rows import batches_of, read_task, write_task
+from train import resolve_with_plait, train_with_plait
+from trainers import BATCH, PAIRS, Batches, sentence_transformers_trainer
+from training_rows import batches_of, read_task
 
 EARLY = 100  # steps after which memory should have reached its level
 PEER_STEPS = 300
+WINDOW = 32  # batches whose rows are sorted by length as one, as in plait's own plan
 resident: list[float] = []  # megabytes after each step
 
 
@@ -36,7 +35,8 @@ def long_batches(setting: Setting) -> Batches:
         chance = random.Random(f"{SEED}/{task}/memory")
         while len(batches) < needed:
             drawn = chance.sample(rows, min(len(rows), needed * BATCH) // BATCH * BATCH)
-            batches += batches_of(drawn, BATCH, setting.minilm)
+            for start in range(0, len(drawn), WINDOW * BATCH):
+                batches += batches_of(drawn[start : start + WINDOW * BATCH], BATCH, setting.minilm)
         found[task] = batches[:needed]
     return found
 
@@ -80,23 +80,10 @@ def with_sentence_transformers(setting: Setting) -> Ready:
 
 def estimate(setting: Setting) -> Ready:
     """What `plait check` says about a recipe with the same rows."""
-    from plait.resolve.run import resolve_run
     from plait.training.estimate import preview_run, total_cost
-    from plait.training.train import as_recipe
 
     found: list[int] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for task, batches in long_batches(setting).items():
-            write_task(Path(folder) / f"{task}.jsonl", [row for batch in batches for row in batch])
-        recipe = {
-            "encoder": setting.minilm,
-            "tasks": {task: {"train": f"{task}.jsonl", **TASKS[task]} for task in PAIRS},
-            "schedule": "alternate",
-            "epochs": 1,
-            "batch_size": BATCH,
-            "dropout": DROPOUT,
-        }
-        resolved = resolve_run(as_recipe(recipe, folder, None, []))
+    resolved = resolve_with_plait(long_batches(setting), setting)
 
     def check() -> None:
         cost = total_cost(preview_run(resolved, trial=True))

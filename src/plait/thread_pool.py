@@ -58,9 +58,8 @@ def run_lanes(work: Callable[[int], _Result], count: int, lanes: int) -> list[_R
 
 
 def share_of(tensors: Sequence[Tensor], lane: int, lanes: int) -> list[Tensor]:
-    """The part of each tensor that belongs to a lane: equally many numbers for every lane, in the tensors' memory."""
-    flat = [tensor.view(-1) for tensor in tensors]
-    return [each[len(each) * lane // lanes : len(each) * (lane + 1) // lanes] for each in flat]
+    """The part of each tensor that belongs to a lane: about as many rows for every lane, in the tensors' memory."""
+    return [torch.atleast_1d(tensor).tensor_split(lanes)[lane] for tensor in tensors]
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}

@@ -32,6 +32,27 @@ def test_the_data_folder_is_searched_before_the_folder_of_the_recipe(folder):
     assert found == [f"recipe.yaml:8: tasks.near.train: no file 'gone.csv' in data and {folder}; {ELSEWHERE}"]
 
 
+def test_a_missing_file_suggests_one_with_a_similar_name(folder):
+    (found,) = mistakes(folder, PLAIN.replace("near.csv", "naer.csv"))
+    assert found.endswith("; did you mean 'near.csv'?")
+
+
+@pytest.mark.parametrize(("key", "most"), [("epochs", 100_000), ("steps", 10_000_000)])
+def test_numbers_of_steps_that_no_run_can_reach_are_refused(folder, key, most):
+    (found,) = mistakes(folder, PLAIN + f"{key}: {10**23}\n")
+    assert f"{key}: expected a number less than or equal to {most}, found {10**23}" in found
+    assert getattr(read(folder, PLAIN + f"{key}: {most}\n"), key) == most
+
+
+def test_a_suite_or_a_folder_is_not_a_recipe(tmp_path):
+    for source, expected in (
+        ("best-of-bert", "a suite, not a recipe; train all of it with plait experiment best-of-bert"),
+        (tmp_path, "a folder, not a recipe; give a YAML file"),
+    ):
+        with pytest.raises(RecipeError, match=expected):
+            read_recipe(source, VARIANTS)
+
+
 def test_options_get_the_defaults_of_their_variant(folder):
     recipe = read(folder, PLAIN + "    head: cosine\n    loss: [mse, {name: binary_cross_entropy, weight: 2}]\n")
     near = recipe.tasks["near"]

@@ -113,9 +113,23 @@ def test_the_sum_of_tasks_has_the_bits_of_gradient_rows(make):
             assert torch.equal(parameter.grad, summed[names[id(parameter)]]), names[id(parameter)]
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 5])
+def test_gradients_of_any_layout_are_clipped_together(make, lanes):
+    chance = torch.Generator().manual_seed(2)
+    drawn = [torch.randn(size, generator=chance) for size in ((3, 4), (4, 3), ())]
+    weights = [torch.nn.Parameter(values) for values in (drawn[0], drawn[1].T, drawn[2])]
+    for weight in weights:
+        weight.grad = 2 * weight.detach()  # keeps the layout, transposed or of no dimension
+    expected = torch.linalg.vector_norm(torch.cat([2 * weight.detach().flatten() for weight in weights]))
+    norm = Lanes(make().model, lanes).clip_gradients(weights, 0.5)
+    assert norm.item() == pytest.approx(expected.item(), rel=1e-6)
+    clipped = torch.cat([weight.grad.flatten() for weight in weights])
+    assert torch.linalg.vector_norm(clipped).item() == pytest.approx(0.5, rel=1e-5)
+
+
 def test_lanes_see_the_weights_that_the_optimizer_changes(make):
     trainer = make()
-    lanes = trainer._lanes = Lanes(trainer.model, 2)
+    lanes = Lanes(trainer.model, 2)
     train_step(step_parts(trainer, "sum"), batches_of(trainer, [("mood", ROWS)]), 0)
     for own, twin in zip(trainer.model.encoder.parameters(), lanes.encoders[1].parameters(), strict=True):
         assert own.data_ptr() == twin.data_ptr() and torch.equal(own, twin)

@@ -82,8 +82,9 @@ def process_file(
     if output is None:
         raise click.UsageError("--input and --output go together")
     if source != "-" and not Path(source).is_file():
+        if Path(source).is_dir():
+            raise RequestError(f"--input {source}: a folder; give one file")
         what = "not a regular file; read a pipe with --input -" if Path(source).exists() else "no such file"
-        what = "a folder; give one file" if Path(source).is_dir() else what
         raise RequestError(f"--input {source}: {what}")
     if stdin_kind and source != "-":
         raise click.UsageError("--format is for standard input; the format of a file follows from its name")
@@ -107,7 +108,5 @@ def process_file(
         print_json({"kind": "result", "output": output, "rows": done.rows, "bad": done.bad, "errors": done.errors})
         return
     listed = f", {done.bad:,} of them bad and left empty" + (f": {done.errors}" if done.errors else "")
-    click.echo(
-        f"{done.rows:,} rows in {'standard output' if output == '-' else output}{listed if done.bad else ''}",
-        err=output == "-",
-    )
+    where = "standard output" if output == "-" else output
+    click.echo(f"{done.rows:,} rows in {where}{listed if done.bad else ''}", err=output == "-")

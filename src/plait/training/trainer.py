@@ -127,10 +127,9 @@ class Trainer:
         shared = [parameter for parameter in shared_parameters(model) if parameter.requires_grad]
         self._conflict_every = recipe.conflict_every if shared and len(resolved.learning) > 1 else None
         needs_rows = self._by_gram or self._conflict_every
-        self._lanes = Lanes(model)
         self._parts = StepParts(
             model,
-            self._lanes,
+            Lanes(model),
             self.objectives,
             self.optimizer,
             self.seed,
@@ -169,7 +168,7 @@ class Trainer:
         self.model.train()
         if not self.recipe.train_encoder:
             self.model.encoder.eval()
-        self._lanes.train(self.recipe.train_encoder)
+        self._parts.lanes.train(self.recipe.train_encoder)
         every, combine = self._conflict_every, self._parts.combine
         measured = every is not None and (number + 1) % every == 0
         if every and measured and combine is None:

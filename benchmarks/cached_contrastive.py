@@ -8,14 +8,15 @@ reduced size).
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from compare import Benchmark, Contender, Details, Outputs, Setting, Table, Target, Work, agree, at_least, at_most, run
+from trainers import DROPOUT, set_dropout
 from training_rows import Row, read_task, write_task
 
-SCALE, DROPOUT = 20.0, 0.1
+SCALE = 20.0
 CHUNK = 64
 CACHED, WHOLE, PEER = "plait, cached", "plait, the whole batch at once", "sentence-transformers, cached"
 ONE_CHUNK, LARGE = "plait, one chunk", "plait, cached, many pairs"
@@ -30,17 +31,13 @@ def batch_size(setting: Setting) -> int:
     return 512 if setting.full else 256
 
 
-def without_dropout(model: Any, measure: Callable[[], float]) -> float:
+def without_dropout(models: Sequence[Any], measure: Callable[[], float]) -> float:
     """The loss with every dropout at 0; then dropout is set to that of the checkpoint."""
-    found = 0.0
-    for dropout in (0.0, DROPOUT):
-        if dropout:
-            found = measure()
-        for module in model.modules():
-            if type(module).__name__ == "Dropout":
-                module.p = dropout
-            if hasattr(module, "attention_dropout"):
-                module.attention_dropout = dropout
+    for model in models:
+        set_dropout(model, 0.0)
+    found = measure()
+    for model in models:
+        set_dropout(model, DROPOUT)
     return found
 
 
@@ -49,6 +46,7 @@ def with_plait(count: Callable[[Setting], int], **loss: object) -> Callable[[Set
         from plait.data.batch import make_batch
         from plait.resolve.run import resolve_run
         from plait.training.backward import backward
+        from plait.training.lanes import Lanes
         from plait.training.train import as_recipe
         from plait.training.trainer import Trainer, build_start_model
 
@@ -72,14 +70,15 @@ def with_plait(count: Callable[[Setting], int], **loss: object) -> Callable[[Set
             resolved = resolve_run(as_recipe(recipe, folder, None, []))
         model = build_start_model(resolved).train()
         trainer = Trainer(resolved.stages[-1], model)
+        lanes = Lanes(model)
         labels = resolved.stages[-1].tasks["same"].splits["train"].labels
         batch = make_batch("same", range(len(rows)), labels, trainer.tokens["same"])
 
         def step() -> float:
             model.zero_grad(set_to_none=True)
-            return backward(model, {}, trainer.objectives["same"], batch, "0").item()
+            return backward(model, lanes, {}, trainer.objectives["same"], batch, "0").item()
 
-        loss_without = without_dropout(model, step)
+        loss_without = without_dropout(lanes.encoders, step)
         return lambda: [step() and loss_without]
 
     return make
@@ -101,7 +100,7 @@ def with_sentence_transformers(setting: Setting) -> Work:
         found.backward()
         return found.item()
 
-    loss_without = without_dropout(model, step)
+    loss_without = without_dropout([model], step)
     return lambda: [step() and loss_without]
 
 

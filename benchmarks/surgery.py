@@ -1,6 +1,8 @@
 """Gradient surgery against plain summing, all graphs alive at once, and torchjd: one step of three tasks.
 
 python benchmarks/surgery.py [--json] [--rounds N] [--threads N]
+
+Losses are compared without dropout and timed with the dropout of the checkpoint.
 """
 
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from compare import Benchmark, Contender, Setting, Table, Target, Work, agree, a
 from torch import Tensor
 from torchjd.aggregation import PCGrad
 from torchjd.autojac import backward, jac_to_grad
+from trainers import DROPOUT, set_dropout
 
 from plait.data.batch import make_batch
 from plait.gradients.combine import draw_orders, surgery
@@ -23,24 +26,40 @@ from plait.training.trainer import Trainer, build_start_model
 BATCH = 32
 
 
-def trainer_for(combine: str) -> tuple[Trainer, list]:
+Step = Callable[[], list[float]]  # trains one step and returns the losses of its tasks
+
+
+def trainer_for(combine: str, dropout: float) -> tuple[Trainer, list]:
     """The starter recipe and its first step; with a learning rate near 0, every step costs the same."""
     changes = [f"batch_size={BATCH}", "lr=1e-9", "head_lr=1e-9", f"schedule={{name: together, combine: {combine}}}"]
     resolved = resolve_run(as_recipe("starter", None, None, changes))
-    trainer = Trainer(resolved.stages[-1], build_start_model(resolved))
+    model = build_start_model(resolved)
+    set_dropout(model, dropout)
+    trainer = Trainer(resolved.stages[-1], model)
     return trainer, next(iter(trainer.plan.epoch_plan(0)))
 
 
-def with_plait(combine: str) -> Callable[[Setting], Work]:
+def timed(make_step: Callable[[float], Step]) -> Callable[[Setting], Work]:
+    """Steps with dropout that return the losses without it."""
+
     def make(setting: Setting) -> Work:
-        trainer, planned = trainer_for(combine)
+        losses = make_step(0.0)()
+        step = make_step(DROPOUT)
+        return lambda: step() and losses
+
+    return make
+
+
+def with_plait(combine: str) -> Callable[[float], Step]:
+    def make(dropout: float) -> Step:
+        trainer, planned = trainer_for(combine, dropout)
         return lambda: list(trainer.step(0, planned).values())
 
     return make
 
 
 def all_losses(trainer: Trainer, planned: list) -> list[Tensor]:
-    """The losses of all tasks, their graphs all alive; dropout is the same as in plait's own step."""
+    """The losses of all tasks, their graphs all alive."""
     trainer.optimizer.zero_grad(set_to_none=True)
     model = trainer.model.train()
     losses = []
@@ -53,9 +72,9 @@ def all_losses(trainer: Trainer, planned: list) -> list[Tensor]:
     return losses
 
 
-def all_alive(setting: Setting) -> Work:
+def all_alive(dropout: float) -> Step:
     """As LibMTL does it: every graph stays alive, and each task's gradients are computed in turn."""
-    trainer, planned = trainer_for("sum")
+    trainer, planned = trainer_for("sum", dropout)
     shared = list(shared_parameters(trainer.model))
     heads = [weight for name, weight in trainer.model.named_parameters() if name.startswith("heads.")]
 
@@ -78,8 +97,9 @@ def all_alive(setting: Setting) -> Work:
     return step
 
 
-def with_torchjd(setting: Setting) -> Work:
-    trainer, planned = trainer_for("sum")
+def with_torchjd(dropout: float) -> Step:
+    """Each task's gradients by torchjd, combined by its PCGrad."""
+    trainer, planned = trainer_for("sum", dropout)
 
     def step() -> list[float]:
         losses = all_losses(trainer, planned)
@@ -103,11 +123,11 @@ OURS = "plait's surgery"
 BENCHMARK = Benchmark(
     "Gradient surgery, one step of three tasks",
     {
-        "sum": Contender(with_plait("sum"), how="plait's own step with `combine: sum`"),
-        OURS: Contender(with_plait("surgery"), how="plait's own step with `combine: surgery`"),
-        "all graphs alive": Contender(all_alive, how="as LibMTL does it, on plait's encoder and heads"),
+        "sum": Contender(timed(with_plait("sum")), how="plait's own step with `combine: sum`"),
+        OURS: Contender(timed(with_plait("surgery")), how="plait's own step with `combine: surgery`"),
+        "all graphs alive": Contender(timed(all_alive), how="as LibMTL does it, on plait's encoder and heads"),
         "torchjd's backward": Contender(
-            with_torchjd, imports=("torchjd",), how="autojac with PCGrad, on plait's encoder and heads"
+            timed(with_torchjd), imports=("torchjd",), how="autojac with PCGrad, on plait's encoder and heads"
         ),
     },
     check=lambda losses: agree(losses, 1e-4),

@@ -17,17 +17,22 @@ def pairs_for(setting: Setting) -> Batches:
     return batches_for(PAIRS, BATCH, setting)
 
 
+def set_dropout(model: Any, dropout: float) -> None:
+    """Of a model of plait or of transformers."""
+    for module in model.modules():
+        if type(module).__name__ == "Dropout":
+            module.p = dropout
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = dropout
+
+
 def without_dropout_first(model: Any, train: Callable[[], Iterator[float] | Sequence[float]]) -> Callable[[], Any]:
     """The work, which returns the losses of its steps; without dropout the first time, then with the checkpoint's."""
     dropout = 0.0
 
     def work() -> list[float]:
         nonlocal dropout
-        for module in model.modules():
-            if type(module).__name__ == "Dropout":
-                module.p = dropout
-            if hasattr(module, "attention_dropout"):
-                module.attention_dropout = dropout
+        set_dropout(model, dropout)
         dropout = DROPOUT
         return list(train())
 

@@ -36,8 +36,8 @@ def read_task(task: str) -> list[Row]:
 
 
 def batches_for(tasks: Sequence[str], size: int, setting: Setting) -> dict[str, list[list[Row]]]:
-    """Batches of each task for 12 steps in total, or 96 at full size; a step trains one batch."""
-    count = (96 if setting.full else 12) // len(tasks)
+    """Batches of each task for 12 steps in total, or 48 at full size; a step trains one batch."""
+    count = (48 if setting.full else 12) // len(tasks)
     return {
         task: batches_of(random.Random(f"{SEED}/{task}").sample(read_task(task), count * size), size, setting.minilm)
         for task in tasks

@@ -30,7 +30,7 @@ def backward(
     trains_encoder = any(parameter.requires_grad for parameter in model.encoder.parameters())
     chunks = -(-len(batch.rows) // objective.chunk) if objective.chunk else 1
     with lanes.separate_gradients():
-        if trains_encoder and max(chunks, lanes.count) > 1:
+        if trains_encoder and chunks * lanes.count > 1:
             return _backward_in_parts(model, lanes, objective, batch, label_B, seed, chunks)
         with seeded(f"{seed}/0", model.device):
             encoded = _look_up(stored[batch.task], batch, model) if batch.task in stored else model.encode(batch)
@@ -63,9 +63,9 @@ def _backward_in_parts(
     """The same, encoded in parts by the lanes; each part and the head have their own dropout seed.
 
     A part consists of inputs of similar length, whatever rows and views they belong to, so that attention has few
-    groups. A cached loss has many parts, and the graph of one per lane is in memory at a time.
+    groups. Each chunk of a cached loss is shared by the lanes, and only the graph of one chunk is in memory at a time.
     """
-    parts = batch.split_inputs(max(chunks, lanes.count))
+    parts = batch.split_inputs(chunks * lanes.count)
     places_S = torch.tensor([place for part in parts for place in part], device=model.device).argsort()
     packed: dict[int, Packed] = {}
 

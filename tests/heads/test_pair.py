@@ -163,6 +163,27 @@ def test_hidden_layer_of_difference_product_is_as_wide_as_the_encoder_by_default
     assert build_head("difference_product", width=6, hidden=9).inner.out_features == 9
 
 
+# comparison: W [cos; |û − v̂|; û∗v̂] + b
+
+
+def test_comparison_by_hand():
+    head = build_head("comparison")
+    set_weights(head.linear, [[10.0, 1.0, 2.0, 3.0, 4.0]], [0.5])
+    # û = (0.6, 0.8), v̂ = (0.8, 0.6), cos 0.96: 9.6 + 0.2 + 2·0.2 + 3·0.48 + 4·0.48 + 0.5
+    assert head(row(3.0, 4.0), row(8.0, 6.0)).item() == pytest.approx(14.06, abs=1e-5)
+
+
+def test_comparison_depends_on_directions_only():
+    head, (u_BD, v_BD) = build_head("comparison", width=WIDTH, outputs=3), draw_views(5, 2)
+    torch.testing.assert_close(head(7 * u_BD, v_BD / 3), head(u_BD, v_BD), **ROUNDING)
+
+
+def test_comparison_never_drops_the_cosine():
+    head, (u_BD, v_BD) = build_head("comparison", width=WIDTH, dropout=1 - 1e-12), draw_views(5, 2)
+    only_cosine = head.linear.weight[0, 0] * torch.cosine_similarity(u_BD, v_BD) + head.linear.bias
+    torch.testing.assert_close(head.train()(u_BD, v_BD).squeeze(1), only_cosine, **ROUNDING)
+
+
 # cosine: scale × u·v / |u||v|
 
 

@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 
+import plait
 from plait.progress import SilentProgress
-from plait.training.baselines import FROZEN, MAJORITY, ZERO_SHOT, _best_threshold, measure_baselines
-from small_runs import resolve
+from plait.runs.directory import RunDirectory
+from plait.training.baselines import FROZEN, MAJORITY, ZERO_SHOT, _best_threshold, predict_baselines, score_baselines
+from small_runs import metrics_lines, resolve
 
 
 def measured(recipe: dict) -> dict:
-    return measure_baselines(resolve(recipe), SilentProgress())
+    resolved = resolve(recipe)
+    return score_baselines(resolved, predict_baselines(resolved, SilentProgress()))
 
 
 def test_every_task_has_its_baselines(tiny_recipe):
@@ -55,3 +58,25 @@ def test_no_other_threshold_is_correct_more_often():
         correct = [np.mean((cosines >= other) == labels) for other in [*cosines, np.inf]]
         best = np.mean((cosines >= _best_threshold(cosines, labels)) == labels)
         assert best >= max(correct) - 1e-12
+
+
+def test_with_heads_that_start_frozen_the_baseline_is_step_0(tiny_recipe, tmp_path):
+    result = plait.train(tiny_recipe(head_start="frozen", epochs=1), tmp_path / "run")
+    (start,) = [line for line in metrics_lines(tmp_path / "run") if line["step"] == 0]
+    metrics = {"mood": "accuracy", "same": "accuracy", "near": "pearson"}
+    for task, metric in metrics.items():
+        assert result.baselines["dev"][FROZEN][task] == pytest.approx(start["dev"][task][metric], abs=1e-6)
+
+
+def test_a_finished_run_says_what_it_gained_over_the_best_baseline(tiny_recipe, tmp_path):
+    result = plait.train(tiny_recipe(), tmp_path / "run")
+    assert set(result.gains) == {"mood", "same", "near"}
+    for task, gain in result.gains.items():
+        known = {name: scores[task] for name, scores in result.baselines["dev"].items() if task in scores}
+        assert gain.baseline_score == pytest.approx(max(known.values()))
+        assert known[gain.baseline] == gain.baseline_score
+        metric = "pearson" if task == "near" else "accuracy"
+        assert gain.score == pytest.approx(result.scores[task][metric], abs=1e-6)
+        assert gain.low <= gain.difference <= gain.high
+    assert RunDirectory(tmp_path / "run").read_result().gains == result.gains
+    assert plait.train(tiny_recipe(), tmp_path / "without", baselines=False).gains == {}

@@ -19,7 +19,8 @@ from small_runs import Recorder, metrics_lines, result_json, stop_after, trainer
 def test_a_run_writes_all_its_files(tiny_recipe, tmp_path):
     result = plait.train(tiny_recipe(), tmp_path / "run")
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    assert names == {".lock", "recipe.yaml", "run.json", "metrics.jsonl", "baselines.json", "best", "result.json"}
+    files = {"recipe.yaml", "run.json", "metrics.jsonl", "baselines.json", "baselines.npz", "result.json"}
+    assert names == {".lock", "best", *files}
     lines = metrics_lines(tmp_path / "run")
     assert [line["step"] for line in lines if line["kind"] == "train"] == [1, 2, 3, 4, 5, 6]
     assert [line["step"] for line in lines if line["kind"] == "scores"] == [3, 6]

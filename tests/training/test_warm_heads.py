@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import plait
 from plait.runs.directory import RunDirectory
 from plait.training.train import Stopped, resume
-from plait.training.warm_heads import _minimize, solve_layer
+from plait.training.warm_heads import _minimize, _Problem, solve_layer
 from small_runs import metrics_lines, stop_after
 
 N, WIDTH = 60, 7
@@ -27,7 +27,7 @@ def data():
 def test_the_solution_is_that_of_logistic_regression(data):
     inputs, classes = data
     inputs = (inputs - inputs.mean(dim=0)) / inputs.std()
-    weight, bias = _minimize(inputs, classes, F.cross_entropy, 3, penalty=0.01)
+    weight, bias = _minimize(_Problem(F.cross_entropy, 3, free=0), inputs, classes, penalty=0.01)
     known = LogisticRegression(C=1 / (2 * 0.01 * N), tol=1e-10, max_iter=10_000).fit(inputs.numpy(), classes.numpy())
     probabilities = (inputs @ weight.T + bias).softmax(dim=1).numpy()
     assert probabilities == pytest.approx(known.predict_proba(inputs.numpy()), abs=1e-4)
@@ -37,10 +37,22 @@ def test_the_solution_is_that_of_ridge_regression(data):
     inputs, _ = data
     inputs = (inputs - inputs.mean(dim=0)) / inputs.std()
     scores = inputs[:, 0] * 2 + 1
-    weight, bias = _minimize(inputs, scores, lambda outputs, label: F.mse_loss(outputs[:, 0], label), 1, penalty=0.1)
+    problem = _Problem(lambda outputs, label: F.mse_loss(outputs[:, 0], label), 1, free=0)
+    weight, bias = _minimize(problem, inputs, scores, penalty=0.1)
     known = Ridge(alpha=0.1 * N).fit(inputs.numpy(), scores.numpy())
     assert weight[0].numpy() == pytest.approx(known.coef_, abs=1e-4)
     assert bias.item() == pytest.approx(known.intercept_, abs=1e-4)
+
+
+def test_free_inputs_are_not_penalised(data):
+    inputs, _ = data
+    inputs = (inputs - inputs.mean(dim=0)) / inputs.std()
+    scores = inputs[:, 0] * 2 + inputs[:, 1]
+    problem = _Problem(lambda outputs, label: F.mse_loss(outputs[:, 0], label), 1, free=1)
+    weight, _ = _minimize(problem, inputs, scores, penalty=1e6)
+    slope = torch.linalg.lstsq(inputs[:, :1], scores.unsqueeze(1)).solution.item()
+    assert weight[0, 0].item() == pytest.approx(slope, abs=1e-4)
+    assert weight[0, 1:].abs().max() < 1e-4
 
 
 def test_a_layer_is_solved_for_inputs_of_any_scale(data):

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
@@ -15,10 +15,14 @@ from rich.table import Table
 from plait.model.card import three_decimals
 from plait.progress import Progress
 
+if TYPE_CHECKING:
+    from plait.evaluation.gain import Gain
+
 __all__ = [
     "console",
     "duration",
     "print_conflicts",
+    "print_gains",
     "print_json",
     "print_scores",
     "print_table",
@@ -216,6 +220,30 @@ def print_scores(
         table.add_row("mean", "", *map(three_decimals, means), three_decimals(_mean_of(scores, scores)))
     out.print(title, soft_wrap=True)
     out.print(table)
+
+
+def print_gains(out: Console, gains: Mapping[str, "Gain"]) -> None:
+    """What training gained over the best baseline of each task, and what to do where no gain is shown."""
+    rows = [
+        (
+            task,
+            gain.split,
+            f"{gain.baseline} {three_decimals(gain.baseline_score)}",
+            f"{gain.difference:+.3f}",
+            f"{gain.low:+.3f} to {gain.high:+.3f}",
+            gain.verdict,
+        )
+        for task, gain in gains.items()
+    ]
+    out.print("what fine-tuning gained over the best baseline", soft_wrap=True)
+    print_table(out, ("task", "on", "best baseline", "gain", "95 % interval", ""), rows)
+    for task, gain in gains.items():
+        if gain.verdict == "worse":
+            advice = "try a lower lr, or --single-task to see whether the other tasks harm it"
+            out.print(f"{task}: worse than the {gain.baseline}; {advice}", soft_wrap=True)
+        elif gain.verdict != "better":
+            advice = f"more labelled rows help most; {gain.rows:,} {gain.split} rows show only large differences"
+            out.print(f"{task}: no gain shown over the {gain.baseline}; {advice}", soft_wrap=True)
 
 
 def print_conflicts(out: Console, conflicts: Mapping[str, Mapping[str, float]], when: str = "") -> None:

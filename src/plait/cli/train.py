@@ -159,7 +159,7 @@ def _show_result(result: "Result", as_json: bool) -> None:
     """The scores beside their baselines, and where the model is."""
     from dataclasses import asdict
 
-    from plait.cli.display import console, print_conflicts, print_json, print_scores
+    from plait.cli.display import console, print_conflicts, print_gains, print_json, print_scores
     from plait.model.directory.record import open_directory
 
     if as_json:
@@ -177,6 +177,8 @@ def _show_result(result: "Result", as_json: bool) -> None:
         if part:
             alone = {"single task": result.single_task} if result.single_task.keys() & part.keys() else {}
             print_scores(out, title, metrics, part, {**baselines, **alone})
+    if result.gains:
+        print_gains(out, result.gains)
     if result.single_task:
         gains = ", ".join(f"{task} {values[task] - score:+.3f}" for task, score in result.single_task.items())
         out.print(f"gain of multi-task over single-task training: {gains}", soft_wrap=True)

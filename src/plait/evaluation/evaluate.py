@@ -17,6 +17,7 @@ from plait.model.tasks import TaskSpec
 __all__ = [
     "TaskScores",
     "mean_score",
+    "metric_on",
     "score_kept_tasks",
     "score_predictions",
     "score_task",
@@ -74,7 +75,7 @@ def score_predictions(
         recall = dict(zip(labels.names, shares, strict=True))
     interval = None
     if intervals:
-        interval = bootstrap(lambda rows: _metric_on(spec, labels_n, predictions, rows), len(labels_n))
+        interval = bootstrap(lambda rows: metric_on(spec, labels_n, predictions, rows), len(labels_n))
         if np.isnan(interval).any():  # the metric is undefined on these examples
             interval = None
     values = all_metrics(labels.kind, labels_n, predictions.values, predictions.probabilities)
@@ -86,7 +87,7 @@ def mean_score(scores: dict[str, TaskScores]) -> float:
     return float(np.mean([task.value for task in scores.values()]))
 
 
-def _metric_on(spec: TaskSpec, labels_n: np.ndarray, predictions: Predictions, rows: np.ndarray) -> float:
+def metric_on(spec: TaskSpec, labels_n: np.ndarray, predictions: Predictions, rows: np.ndarray) -> float:
     """The task's own metric on some rows."""
     chosen = predictions.rows(rows)
     return METRICS[spec.metric].functions[spec.labels.kind](labels_n[rows], chosen.values, chosen.probabilities)

@@ -6,6 +6,7 @@ from torch import nn
 
 from plait.heads.head import Head, Size
 from plait.heads.pair import (
+    Comparison,
     Concat,
     Cosine,
     Difference,
@@ -33,6 +34,7 @@ HEADS: Registry[type[Head]] = Registry(
         "joined_difference": JoinedDifference,
         "difference": Difference,
         "difference_product": DifferenceProduct,
+        "comparison": Comparison,
         "cosine": Cosine,
         "dot": Dot,
         "nearer": Nearer,

@@ -27,6 +27,7 @@ class Head(nn.Module):
     symmetric: ClassVar[bool] = False  # True: swapping its two texts never changes its outputs
     after_shared_layer: ClassVar[bool] = True  # False: it compares embeddings, so no shared layer may precede it
     output_layer: ClassVar[str | None] = None  # the linear layer that produces the outputs, if there is one
+    unpenalised: ClassVar[int] = 0  # first inputs of that layer that `head_start: frozen` may weigh freely
     projection: ClassVar[str | None] = None  # the layer that projects each embedding before they are compared
 
     @classmethod

@@ -13,7 +13,17 @@ from torch import Tensor, nn
 
 from plait.heads.head import Head, Size
 
-__all__ = ["Concat", "Cosine", "Difference", "DifferenceProduct", "Dot", "Joined", "JoinedBoth", "JoinedDifference"]
+__all__ = [
+    "Comparison",
+    "Concat",
+    "Cosine",
+    "Difference",
+    "DifferenceProduct",
+    "Dot",
+    "Joined",
+    "JoinedBoth",
+    "JoinedDifference",
+]
 
 _Activation = Literal["none", "relu", "tanh"]
 _ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {"none": lambda x: x, "relu": F.relu, "tanh": torch.tanh}
@@ -71,6 +81,34 @@ class DifferenceProduct(Head):
         """Two embeddings (B, D) → outputs (B, C); equal for (u, v) and (v, u)."""
         compared_B2D = torch.cat([(u_BD - v_BD).abs(), u_BD * v_BD], dim=-1)
         outputs_BC: Tensor = self.outer(F.relu(self.inner(self.dropout(compared_B2D))))
+        return outputs_BC
+
+
+class Comparison(Head):
+    """linear([cos(u, v); |û − v̂|; û∗v̂]), û and v̂ being u and v at unit length.
+
+    Starting from the frozen encoder, it is the cosine with a fitted scale and threshold, corrected by single dimensions
+    as far as the training rows support it.
+    """
+
+    reads = "apart"
+    output_layer = "linear"
+    unpenalised = 1
+    symmetric = True
+    after_shared_layer = False
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(size.dropout)
+        self.linear = nn.Linear(1 + 2 * size.width, size.outputs)
+
+    def forward(self, u_BD: Tensor, v_BD: Tensor) -> Tensor:
+        """Two embeddings (B, D) → outputs (B, C); equal for (u, v) and (v, u)."""
+        u_BD, v_BD = F.normalize(u_BD, dim=-1), F.normalize(v_BD, dim=-1)
+        product_BD = u_BD * v_BD
+        compared_B2D = torch.cat([(u_BD - v_BD).abs(), product_BD], dim=-1)
+        inputs_BF = torch.cat([product_BD.sum(dim=-1, keepdim=True), self.dropout(compared_B2D)], dim=-1)
+        outputs_BC: Tensor = self.linear(inputs_BF)
         return outputs_BC
 
 

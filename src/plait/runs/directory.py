@@ -10,7 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from plait.data.frames import is_table, write_table
+from plait.data.predictions import Predictions
 from plait.data.read import BadRow
 from plait.errors import DataError, RunError
 from plait.files import atomic_file, lock, read_json, remove_leftovers, write_json
@@ -35,6 +38,7 @@ class RunDirectory:
         self._record = folder / "run.json"
         self._result = folder / "result.json"
         self._baselines = folder / "baselines.json"
+        self._baseline_predictions = folder / "baselines.npz"
         self._single_task_scores = folder / "single_task.json"
 
     @property
@@ -86,6 +90,31 @@ class RunDirectory:
 
     def write_baselines(self, baselines: Mapping[str, Any]) -> None:
         write_json(self._baselines, baselines)
+
+    def read_baseline_predictions(self) -> Mapping[str, Mapping[str, Mapping[str, Predictions]]]:
+        """Split → baseline → task → predictions; empty if they were not stored."""
+        found: dict[str, dict[str, dict[str, Predictions]]] = {}
+        if not self._baseline_predictions.is_file():
+            return found
+        with np.load(self._baseline_predictions) as arrays:
+            for key in arrays.files:
+                split, baseline, task, part = key.split("/")
+                if part == "values":
+                    probabilities = f"{split}/{baseline}/{task}/probabilities"
+                    given = arrays[probabilities] if probabilities in arrays.files else None
+                    found.setdefault(split, {}).setdefault(baseline, {})[task] = Predictions(arrays[key], given)
+        return found
+
+    def write_baseline_predictions(self, answers: Mapping[str, Mapping[str, Mapping[str, Predictions]]]) -> None:
+        arrays = {}
+        for split, baselines in answers.items():
+            for baseline, tasks in baselines.items():
+                for task, predictions in tasks.items():
+                    arrays[f"{split}/{baseline}/{task}/values"] = predictions.values
+                    if predictions.probabilities is not None:
+                        arrays[f"{split}/{baseline}/{task}/probabilities"] = predictions.probabilities
+        with atomic_file(self._baseline_predictions) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # no key is called allow_pickle
 
     def read_single_task_scores(self) -> dict[str, float] | None:
         """Task → its score when trained alone; None if they are not all measured yet."""

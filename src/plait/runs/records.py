@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from plait.errors import RunError
+from plait.evaluation.gain import Gain
 from plait.files import read_json
 from plait.recipe.upgrade import upgrade_origins, upgrade_recipe
 from plait.runs.best_models import RankedModel
@@ -82,6 +83,7 @@ class ResultRecord:
     last_weights_sha256: str
     kept: list[RankedModel] = field(default_factory=list)
     stages: list[StageResult] = field(default_factory=list)  # empty if there is only one
+    gains: dict[str, Gain] = field(default_factory=dict)  # by task, over the best baseline; empty without baselines
 
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)
@@ -94,7 +96,8 @@ class ResultRecord:
             known = {name: value[name] for name in ResultRecord.__dataclass_fields__ if name in value}
             kept = [RankedModel(**model) for model in known.pop("kept", ())]
             stages = [StageResult(**stage) for stage in known.pop("stages", ())]
-            return ResultRecord(**{"conflicts": {}, **known}, kept=kept, stages=stages)
+            gains = {task: Gain(**gain) for task, gain in known.pop("gains", {}).items()}
+            return ResultRecord(**{"conflicts": {}, **known}, kept=kept, stages=stages, gains=gains)
         except (ValueError, TypeError):
             raise RunError(f"{path}: damaged; delete it, then resume the run") from None
 

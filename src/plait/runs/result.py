@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from plait.evaluation.gain import Gain
 from plait.runs.directory import RunDirectory
 from plait.runs.records import StageResult
 
@@ -22,6 +23,7 @@ class Result:
     steps: int
     seconds: float  # of training and evaluation, without pauses
     kept: tuple[str, ...] = ()  # tasks of the start model, or of earlier stages: scored, not trained
+    gains: dict[str, Gain] = field(default_factory=dict)  # by task, over the best baseline
     single_task: dict[str, float] = field(default_factory=dict)  # task → its metric on dev when trained alone
     kept_models: tuple[Path, ...] = ()  # the best models' directories, best first, if several were kept
     conflicts: dict[str, dict[str, float]] = field(default_factory=dict)  # by pair of tasks, if measured
@@ -40,6 +42,7 @@ class Result:
             steps=record.steps,
             seconds=record.seconds,
             kept=kept,
+            gains=record.gains,
             single_task=single_task,
             kept_models=tuple(run.kept / model.name for model in record.kept),
             conflicts=record.conflicts,

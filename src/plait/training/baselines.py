@@ -15,9 +15,10 @@ from plait.data.batch import views_of
 from plait.data.predictions import Predictions
 from plait.errors import NotFiniteError, RecipeError
 from plait.evaluation.evaluate import score_kept_tasks, score_task
+from plait.evaluation.gain import Gain, measure_gain
 from plait.metrics import METRICS
 from plait.model.decode import decode
-from plait.model.encode_texts import embed_views
+from plait.model.encode_texts import embed_views, predict_columns
 from plait.model.model import Model
 from plait.progress import Progress
 from plait.resolve.run import ResolvedRun, ResolvedStage
@@ -35,7 +36,9 @@ __all__ = [
     "ZERO_SHOT",
     "find_baselines",
     "frozen_model",
-    "measure_baselines",
+    "measure_gains",
+    "predict_baselines",
+    "score_baselines",
 ]
 
 MAJORITY, ZERO_SHOT, FROZEN = "majority or mean", "zero-shot cosine", "frozen encoder"
@@ -44,6 +47,7 @@ FROZEN_LR = 1e-3  # the papers' rate for a frozen encoder
 FROZEN_TIMES = 10  # times the recipe's epochs: on stored embeddings an epoch costs next to nothing
 _THRESHOLD_ROWS = 2000  # training rows that set the zero-shot threshold
 
+_Answers = dict[str, dict[str, Predictions]]  # baseline → task → what it predicts
 _Table = dict[str, dict[str, float]]  # baseline → task → the task's metric
 _Views = Mapping[str, Tensor]  # view → embeddings (n, D)
 
@@ -56,19 +60,57 @@ def find_baselines(run: RunDirectory, resolved: ResolvedRun, progress: Progress)
     stored = run.read_baselines()
     if stored is None:
         try:
-            stored = dict(measure_baselines(resolved, progress)) if wanted else {}
+            answers = predict_baselines(resolved, progress) if wanted else {}
         except NotFiniteError as error:
             raise NotFiniteError("while training heads on the frozen encoder:", *error.mistakes) from None
+        run.write_baseline_predictions(answers)
+        stored = dict(score_baselines(resolved, answers))
         if before := _scores_before(resolved):
             stored["dev"] = {**stored.get("dev", {}), BEFORE: before}
         run.write_baselines(stored)
     return stored
 
 
-def measure_baselines(resolved: ResolvedRun, progress: Progress) -> dict[str, _Table]:
-    """Every baseline on dev and test, by the metric of each task."""
+def predict_baselines(resolved: ResolvedRun, progress: Progress) -> dict[str, _Answers]:
+    """What every baseline predicts for dev and test."""
     model, views = frozen_model(resolved, progress)
-    return {split: _split_table(model, resolved.stages[-1], split, views[split]) for split in views}
+    return {split: _split_answers(model, resolved.stages[-1], split, views[split]) for split in views}
+
+
+def score_baselines(resolved: ResolvedRun, answers: Mapping[str, _Answers]) -> dict[str, _Table]:
+    """Every baseline on dev and test, by the metric of each task."""
+    tasks = resolved.stages[-1].tasks
+    tables: dict[str, _Table] = {}
+    for split, baselines in answers.items():
+        tables[split] = {
+            baseline: {name: _measure(tasks[name], split, predicted) for name, predicted in own.items()}
+            for baseline, own in baselines.items()
+        }
+        chance = {
+            name: task.spec.labels.about.chance
+            for name, task in tasks.items()
+            if split in task.splits and task.spec.labels.about.constant is None
+        }
+        if chance:
+            tables[split] = {MAJORITY: {**chance, **tables[split].pop(MAJORITY, {})}, **tables[split]}
+    return tables
+
+
+def measure_gains(run: RunDirectory, resolved: ResolvedRun, model: Model) -> dict[str, Gain]:
+    """What a trained model gained over the best baseline of each task, on test, or on dev if there is no test."""
+    answers = run.read_baseline_predictions()
+    gains: dict[str, Gain] = {}
+    model.eval()
+    for name, task in resolved.stages[-1].tasks.items():
+        split = "test" if "test" in task.splits else "dev"
+        known = {baseline: own[name] for baseline, own in answers.get(split, {}).items() if name in own}
+        if not known:
+            continue
+        examples = task.splits[split]
+        predicted = predict_columns(model, name, examples.texts).predictions
+        if gain := measure_gain(task.spec, split, examples.labels, predicted, known):
+            gains[name] = gain
+    return gains
 
 
 def _scores_before(resolved: ResolvedRun) -> dict[str, float]:
@@ -87,7 +129,10 @@ def _scores_before(resolved: ResolvedRun) -> dict[str, float]:
 
 
 def frozen_model(resolved: ResolvedRun, progress: Progress) -> tuple[Model, dict[str, dict[str, _Views]]]:
-    """The same recipe on a frozen encoder, and the embeddings of dev and test by split and task."""
+    """The same recipe on a frozen encoder, and the embeddings of dev and test by split and task.
+
+    Heads are solved if the recipe starts them so, and trained otherwise.
+    """
     last = resolved.stages[-1]
     recipe = last.recipe
     changes = {
@@ -111,7 +156,9 @@ def frozen_model(resolved: ResolvedRun, progress: Progress) -> tuple[Model, dict
         for split in ("dev", "test")
         if any(split in task.splits for task in last.tasks.values())
     }
-    if trainer:
+    if trainer and recipe.head_start == "frozen":
+        trainer.start_heads((), progress)
+    elif trainer:
         trainer.store_embeddings(progress)
         _train_heads(trainer, views.get("dev", {}), progress)
     return model.eval(), views
@@ -153,7 +200,11 @@ def _train_heads(trainer: Trainer, dev: Mapping[str, _Views], progress: Progress
             trainer.step(step, planned)
             step += 1
             progress.advance()
-        scores = {name: _head_score(trainer.model, trainer.resolved.tasks[name], "dev", dev[name]) for name in dev}
+        tasks = trainer.resolved.tasks
+        scores = {
+            name: _measure(tasks[name], "dev", _predict_with_head(trainer.model, tasks[name], dev[name]))
+            for name in dev
+        }
         best_by = trainer.recipe.best_by
         score = scores.get(best_by, float(np.mean(list(scores.values()))) if scores else 0.0)
         if best is None or score > best[0]:
@@ -163,53 +214,48 @@ def _train_heads(trainer: Trainer, dev: Mapping[str, _Views], progress: Progress
         trainer.model.load_state_dict(best[1])
 
 
-def _split_table(model: Model, resolved: ResolvedStage, split: str, views: Mapping[str, _Views]) -> _Table:
+def _split_answers(model: Model, resolved: ResolvedStage, split: str, views: Mapping[str, _Views]) -> _Answers:
     """The baselines on one split."""
-    table: _Table = {MAJORITY: {}, ZERO_SHOT: {}, FROZEN: {}}
+    answers: _Answers = {MAJORITY: {}, ZERO_SHOT: {}, FROZEN: {}}
     for name, embedded in views.items():
         task = resolved.tasks[name]
-        table[MAJORITY][name] = _constant_score(task, split)
+        labels, about = task.spec.labels, task.spec.labels.about
+        if about.constant is not None:
+            known, rows = task.splits["train"].labels, len(task.splits[split])
+            answers[MAJORITY][name] = about.constant(labels, known, rows)
         if _has_cosine(task):
-            table[ZERO_SHOT][name] = _cosine_score(model, task, split, embedded)
-        table[FROZEN][name] = _head_score(model, task, split, embedded)
-    return {baseline: scores for baseline, scores in table.items() if scores}
+            answers[ZERO_SHOT][name] = _predict_by_cosine(model, task, embedded)
+        answers[FROZEN][name] = _predict_with_head(model, task, embedded)
+    return {baseline: own for baseline, own in answers.items() if own}
 
 
-def _head_score(model: Model, task: ResolvedTask, split: str, views: _Views) -> float:
-    """The score of a head on stored embeddings."""
+def _predict_with_head(model: Model, task: ResolvedTask, views: _Views) -> Predictions:
+    """What a head predicts for stored embeddings."""
     model.eval()
     with torch.inference_mode():
         outputs = model.outputs(task.spec.name, [views[view].to(model.device) for view in task.spec.views])
-    return _measure(task, split, decode(outputs.float().cpu().numpy(), task.spec))
+    return decode(outputs.float().cpu().numpy(), task.spec)
 
 
-def _constant_score(task: ResolvedTask, split: str) -> float:
-    """The most common class of the training data, or the mean of its scores, for every example."""
-    labels, about = task.spec.labels, task.spec.labels.about
-    if about.constant is None:
-        return about.chance
-    return _measure(task, split, about.constant(labels, task.splits["train"].labels, len(task.splits[split])))
-
-
-def _cosine_score(model: Model, task: ResolvedTask, split: str, views: _Views) -> float:
+def _predict_by_cosine(model: Model, task: ResolvedTask, views: _Views) -> Predictions:
     """The cosine of the two texts under the encoder as downloaded; only a threshold is set on train."""
     about = task.spec.labels.about
     if not about.labelled:  # the head of triplets has no weights and computes just this
-        return _head_score(model, task, split, views)
+        return _predict_with_head(model, task, views)
     cosines_n = _pair_cosines(views)
     if about.is_score:
-        return _measure(task, split, Predictions(cosines_n, None))
+        return Predictions(cosines_n, None)
     every = max(1, len(task.splits["train"]) // _THRESHOLD_ROWS)
     train = task.splits["train"].chosen(range(0, len(task.splits["train"]), every))
     known_n = _pair_cosines(embed_views(model, train.texts, ("first", "second"), task.spec.max_length))
     if about.is_yes_no:
         yes_n = (1 + cosines_n) / 2
         said_n = (cosines_n >= _best_threshold(known_n, train.labels)).astype(np.int64)
-        return _measure(task, split, Predictions(said_n, np.stack([1 - yes_n, yes_n], axis=1)))
+        return Predictions(said_n, np.stack([1 - yes_n, yes_n], axis=1))
     classes = range(len(task.spec.labels.names))
     means_C = np.array([known_n[train.labels == c].mean() if (train.labels == c).any() else np.inf for c in classes])
     closeness_nC = np.exp(-np.abs(cosines_n[:, None] - means_C[None, :]))
-    return _measure(task, split, Predictions(closeness_nC.argmax(axis=1), closeness_nC))
+    return Predictions(closeness_nC.argmax(axis=1), closeness_nC)
 
 
 def _pair_cosines(views: _Views) -> np.ndarray:

@@ -26,7 +26,7 @@ from plait.runs.checkpoint import Position, load_checkpoint, newest_checkpoint, 
 from plait.runs.directory import RunDirectory
 from plait.runs.records import ConflictLine, ResultRecord, RunRecord, StageResult
 from plait.runs.result import Result
-from plait.training.baselines import find_baselines
+from plait.training.baselines import find_baselines, measure_gains
 from plait.training.stage import RunContext, StageRun, Stopped
 from plait.training.threads import choose_threads, restore_threads
 from plait.training.trainer import Trainer, build_start_model
@@ -254,6 +254,8 @@ def _finish(
     run: RunDirectory, resolved: ResolvedRun, model: Model, position: Position, baselines: dict[str, Any]
 ) -> None:
     last = _stage_result(run, resolved.stages[-1], position)
+    digest = _weights_digest(model)
+    load_weights(model, run.best)
     run.write_result(
         ResultRecord(
             best_step=position.best_step,
@@ -264,9 +266,10 @@ def _finish(
             scores=last.scores,
             baselines=baselines,
             conflicts=last.conflicts,
-            last_weights_sha256=_weights_digest(model),
+            last_weights_sha256=digest,
             kept=position.kept,
             stages=[*position.finished, last] if position.stage else [],
+            gains=measure_gains(run, resolved, model),
         )
     )
 

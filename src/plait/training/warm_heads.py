@@ -8,7 +8,7 @@ n rows, F inputs of the layer, C outputs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -54,7 +54,9 @@ def start_heads(
             inputs_nF = _inputs_of(layer, model, name, embed_tables(model, own))
             strata = tasks[name].spec.labels.about.strata(chosen.labels)
             folds = k_folds(chosen.texts, strata, min(FOLDS, len(rows)), f"{seed}/{name}").parts
-            solve_layer(layer, inputs_nF, torch.from_numpy(chosen.labels), _loss_of(objectives[name]), folds)
+            free = model.heads[name].unpenalised
+            label_n, loss = torch.from_numpy(chosen.labels), _loss_of(objectives[name])
+            solve_layer(layer, inputs_nF, label_n, loss, folds, free)  # type: ignore[arg-type]
         progress.advance()
     progress.end()
 
@@ -98,21 +100,32 @@ def _loss_of(objective: Objective) -> _Loss:
 
 
 def solve_layer(
-    layer: nn.Linear, inputs_nF: Tensor, label_n: Tensor, loss: _Loss, folds: Sequence[Sequence[int]]
+    layer: nn.Linear, inputs_nF: Tensor, label_n: Tensor, loss: _Loss, folds: Sequence[Sequence[int]], free: int = 0
 ) -> None:
-    """Give a linear layer the weights that minimize the loss plus the penalty that cross-validation chooses."""
+    """Give a linear layer the weights that minimize the loss plus the penalty that cross-validation chooses.
+
+    The weights of the first `free` inputs are not penalised.
+    """
     mean_F, spread = inputs_nF.mean(dim=0), inputs_nF.std(correction=0).clamp(min=1e-9)
     standard_nF = (inputs_nF - mean_F) / spread
-    penalty = _choose_penalty(standard_nF, label_n, loss, layer.out_features, folds)
-    weight_CF, bias_C = _minimize(standard_nF, label_n, loss, layer.out_features, penalty)
+    problem = _Problem(loss, layer.out_features, free)
+    penalty = _choose_penalty(problem, standard_nF, label_n, folds)
+    weight_CF, bias_C = _minimize(problem, standard_nF, label_n, penalty)
     with torch.no_grad():
         layer.weight.copy_(weight_CF / spread)
         layer.bias.copy_(bias_C - weight_CF @ mean_F / spread)
 
 
-def _choose_penalty(
-    inputs_nF: Tensor, label_n: Tensor, loss: _Loss, outputs: int, folds: Sequence[Sequence[int]]
-) -> float:
+@dataclass(frozen=True)
+class _Problem:
+    """What is minimized."""
+
+    loss: _Loss
+    outputs: int  # C
+    free: int  # first inputs without a penalty
+
+
+def _choose_penalty(problem: _Problem, inputs_nF: Tensor, label_n: Tensor, folds: Sequence[Sequence[int]]) -> float:
     """The penalty with the lowest mean loss on the rows that a solution did not see."""
     totals = np.zeros(len(PENALTIES))
     for held_out in folds:
@@ -120,25 +133,24 @@ def _choose_penalty(
         seen_n[list(held_out)] = False
         start = None
         for place, penalty in enumerate(PENALTIES):
-            start = _minimize(inputs_nF[seen_n], label_n[seen_n], loss, outputs, penalty, start)
+            start = _minimize(problem, inputs_nF[seen_n], label_n[seen_n], penalty, start)
             weight_CF, bias_C = start
-            found = loss(inputs_nF[~seen_n] @ weight_CF.T + bias_C, label_n[~seen_n])
+            found = problem.loss(inputs_nF[~seen_n] @ weight_CF.T + bias_C, label_n[~seen_n])
             totals[place] += found.item() * len(held_out)
     return float(PENALTIES[int(totals.argmin())])
 
 
 def _minimize(
+    problem: _Problem,
     inputs_nF: Tensor,
     label_n: Tensor,
-    loss: _Loss,
-    outputs: int,
     penalty: float,
     start: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Weights (C, F) and biases (C,) of the lowest loss plus the penalty times the sum of squared weights."""
     width = inputs_nF.shape[1]
-    weight_CF = start[0].clone() if start else inputs_nF.new_zeros(outputs, width)
-    bias_C = start[1].clone() if start else inputs_nF.new_zeros(outputs)
+    weight_CF = start[0].clone() if start else inputs_nF.new_zeros(problem.outputs, width)
+    bias_C = start[1].clone() if start else inputs_nF.new_zeros(problem.outputs)
     parameters = [weight_CF.requires_grad_(), bias_C.requires_grad_()]
     optimizer = torch.optim.LBFGS(
         parameters, max_iter=_ITERATIONS, tolerance_grad=1e-6, tolerance_change=1e-9, line_search_fn="strong_wolfe"
@@ -146,7 +158,8 @@ def _minimize(
 
     def measure() -> Tensor:
         optimizer.zero_grad()
-        value = loss(inputs_nF @ weight_CF.T + bias_C, label_n) + penalty * weight_CF.square().sum()
+        value = problem.loss(inputs_nF @ weight_CF.T + bias_C, label_n)
+        value = value + penalty * weight_CF[:, problem.free :].square().sum()
         value.backward()
         return value
 

@@ -1,0 +1,57 @@
+"""What training gained over the best answer that costs no training.
+
+n examples.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from plait.data.predictions import Predictions
+from plait.evaluation.evaluate import metric_on
+from plait.evaluation.significance import paired_bootstrap
+from plait.model.tasks import TaskSpec
+
+__all__ = ["Gain", "measure_gain"]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A task's score beside that of the best baseline, on the same examples."""
+
+    split: str  # dev or test
+    rows: int
+    baseline: str
+    baseline_score: float
+    score: float
+    low: float  # 95 % interval of the difference, over the examples
+    high: float
+
+    @property
+    def difference(self) -> float:
+        return self.score - self.baseline_score
+
+    @property
+    def verdict(self) -> str:
+        """What the interval shows: better, worse or nothing."""
+        return "better" if self.low > 0 else "worse" if self.high < 0 else "no difference shown"
+
+
+def measure_gain(
+    spec: TaskSpec, split: str, labels_n: np.ndarray, ours: Predictions, baselines: Mapping[str, Predictions]
+) -> Gain | None:
+    """The gain over the baseline with the highest score; None if no score is defined on these examples."""
+    every = np.arange(len(labels_n))
+    scores = {name: metric_on(spec, labels_n, predictions, every) for name, predictions in baselines.items()}
+    defined = {name: score for name, score in scores.items() if np.isfinite(score)}
+    score = metric_on(spec, labels_n, ours, every)
+    if not defined or not np.isfinite(score):
+        return None
+    best = max(defined, key=defined.__getitem__)
+
+    def difference(rows: np.ndarray) -> float:
+        return metric_on(spec, labels_n, ours, rows) - metric_on(spec, labels_n, baselines[best], rows)
+
+    low, high = paired_bootstrap([(difference, len(labels_n))])
+    return Gain(split, len(labels_n), best, defined[best], score, low, high)

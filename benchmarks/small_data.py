@@ -91,7 +91,9 @@ def read_set(name: str) -> list[Row]:
             delimiter = "\t" if file.startswith("cs224n/") else ","
             for row in csv.DictReader(opened, delimiter=delimiter):
                 if all(row[column] for column in (*found.text, found.label)):
-                    rows.setdefault(tuple(row[column].strip() for column in found.text), row[found.label].strip())
+                    label = row[found.label].strip()
+                    label = label if found.kind == "score" else label.removesuffix(".0")
+                    rows.setdefault(tuple(row[column].strip() for column in found.text), label)
     return list(rows.items())
 
 

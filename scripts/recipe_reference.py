@@ -152,7 +152,8 @@ def label_sections() -> list[str]:
         prose("""
             These are the defaults of a task that names no head, loss or metric. A task with three text columns and no
             label has the kind `triplets`; a task with one or two text columns and no label is `unlabelled`, for losses
-            that compare texts.
+            that compare texts. With `head_start: random` the head for one text is `linear`, and for a pair `joined` for
+            classes, `difference_product` for yes or no, and `cosine` for a score.
         """),
         table(
             (

@@ -38,7 +38,7 @@ def test_linear_reads_one_sentence_and_joined_reads_a_pair():
     assert (HEADS["linear"].reads, HEADS["joined"].reads) == ("single", "joined")
 
 
-def test_linear_can_read_the_embedding_at_unit_length():
-    head = build_head("linear", normalise=True)
+def test_unit_linear_reads_the_embedding_at_unit_length():
+    head = build_head("unit_linear")
     set_weights(head.linear, [[1.0, 10.0]], [0.5])
     assert head(row(3.0, 4.0)).item() == head(row(6.0, 8.0)).item() == pytest.approx(9.1, abs=1e-5)  # 0.6 + 8 + 0.5

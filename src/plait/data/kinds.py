@@ -28,6 +28,7 @@ class LabelKind:
     predicts: str  # what a task of this kind predicts, in a few words
     rows: str  # how messages name labels of this kind
     heads: tuple[str, ...]  # the default head for one, two and three texts; "" where there is none
+    random_heads: tuple[str, ...]  # the same for heads that start from random weights
     loss: str | None  # the default
     metric: str | None  # the default
     describe: "Callable[[Labels], str]"  # classes or range, for people
@@ -134,7 +135,8 @@ KINDS: Mapping[str, LabelKind] = {
     "classes": LabelKind(
         predicts="one of several classes",
         rows="classes",
-        heads=("linear", "joined"),
+        heads=("unit_linear", "comparison"),
+        random_heads=("linear", "joined"),
         loss="cross_entropy",
         metric="accuracy",
         describe=_class_names,
@@ -146,7 +148,8 @@ KINDS: Mapping[str, LabelKind] = {
     "multilabel": LabelKind(
         predicts="any number of several labels",
         rows="multilabel rows",
-        heads=("linear", "joined"),
+        heads=("unit_linear", "comparison"),
+        random_heads=("linear", "joined"),
         loss="binary_cross_entropy",
         metric="micro_f1",
         describe=_class_names,
@@ -158,7 +161,8 @@ KINDS: Mapping[str, LabelKind] = {
     "yes_no": LabelKind(
         predicts="yes or no",
         rows="yes/no labels",
-        heads=("linear", "difference_product"),
+        heads=("unit_linear", "comparison"),
+        random_heads=("linear", "difference_product"),
         loss="binary_cross_entropy",
         metric="accuracy",
         describe=_class_names,
@@ -173,7 +177,8 @@ KINDS: Mapping[str, LabelKind] = {
     "score": LabelKind(
         predicts="a score",
         rows="scores",
-        heads=("linear", "cosine"),
+        heads=("unit_linear", "comparison"),
+        random_heads=("linear", "cosine"),
         loss="mse",
         metric="pearson",
         describe=lambda labels: f"{labels.low:g} to {labels.high:g}",
@@ -188,6 +193,7 @@ KINDS: Mapping[str, LabelKind] = {
         predicts="which of two texts is closer",
         rows="triplets",
         heads=("", "", "nearer"),
+        random_heads=("", "", "nearer"),
         loss="simcse_supervised",
         metric="accuracy",
         describe=lambda labels: "anchor, positive, hard negative",
@@ -202,6 +208,7 @@ KINDS: Mapping[str, LabelKind] = {
         predicts="nothing, it only trains the encoder",
         rows="rows without a label",
         heads=("", ""),
+        random_heads=("", ""),
         loss=None,
         metric=None,
         describe=lambda labels: "no label",

@@ -7,13 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from plait.data.kinds import KINDS
-from plait.data.labels import Labels
 from plait.data.read import format_of
 from plait.drafting.columns import SPLIT_WORDS, Profile, join_profiles, profile_file
 from plait.drafting.guess import Guess, guess_task
 from plait.errors import DataError, RequestError
-from plait.heads import HEADS
-from plait.model.tasks import head_size
 from plait.recipe.schema import Source
 from plait.resolve.run import is_reserved
 from plait.resolve.task import default_head
@@ -50,11 +47,8 @@ class DraftTask:
 
     @property
     def head(self) -> str:
-        """The default head, or another if that one cannot predict the range of the scores."""
-        name = default_head(self.guess.kind, len(self.guess.text))
-        low, high = self.guess.range or (0.0, 1.0)
-        size = head_size(Labels(self.guess.kind, low=low, high=high), 1, 0.0)
-        return "difference_product" if HEADS[name].problem(size, {}) else name
+        """The default head."""
+        return default_head(self.guess.kind, len(self.guess.text))
 
     @property
     def loss(self) -> str:

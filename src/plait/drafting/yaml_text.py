@@ -1,5 +1,6 @@
 """A draft → a commented recipe, validated on its data."""
 
+import math
 import os
 import re
 import shlex
@@ -18,7 +19,7 @@ from plait.resolve.variants import VARIANTS
 
 __all__ = ["write_draft"]
 
-_FEW_ROWS = 3000  # in total; with fewer, there are more epochs
+_FEW_ROWS = 3000  # of the largest task; with fewer, batches are smaller
 _LIMIT, _WIDTH = 512, 1  # stand in for the encoder's, which is not loaded to validate the data
 _LONG_TEXT = 150  # words; longer texts are likely to be truncated
 
@@ -46,7 +47,7 @@ def write_draft(draft: Draft, target: Path, encoder: str) -> int:
 
 def _recipe_lines(draft: Draft, target: Path, encoder: str, bad_rows: int = 0) -> list[str]:
     """The recipe as text, with a comment on every choice."""
-    rows = sum(task.rows["train"] for task in draft.tasks)
+    rows = max(task.rows["train"] for task in draft.tasks)
     file, out, quick = (shlex.quote(text) for text in (str(target), f"runs/{target.stem}", f"runs/{target.stem}-quick"))
     lines = [
         f"# plait train {file} --out {out}",
@@ -61,11 +62,13 @@ def _recipe_lines(draft: Draft, target: Path, encoder: str, bad_rows: int = 0) -
         schedule = "tasks of different size: larger ones are drawn more often, but less than proportionally"
     lines += [
         f"schedule: {draft.schedule}{'':4}# {schedule}",
-        f"epochs: {5 if rows < _FEW_ROWS else 3}",
+        f"epochs: {_epochs(rows)}{'':25}# fewer rows are trained more often",
         f"batch_size: {16 if rows < _FEW_ROWS else 32}",
-        "lr: 1e-4",
-        "head_lr: 1e-3                       # the heads are new, the encoder is pretrained",
+        "lr: 5e-5",
+        "head_lr: 5e-4                       # the heads adapt faster than the encoder",
     ]
+    if any(isinstance(task.splits["dev"], float) for task in draft.tasks):
+        lines.append("refit: true                         # in the end, train once more with the dev rows")
     if bad_rows:
         lines.append(f"bad_rows: skip                      # {bad_rows:,} rows are unusable; stop reports them instead")
     lines += [
@@ -76,6 +79,11 @@ def _recipe_lines(draft: Draft, target: Path, encoder: str, bad_rows: int = 0) -
     for file, why in draft.unused.items():
         lines.append(f"# {Path(file).name} is not used: {why}")
     return lines
+
+
+def _epochs(rows: int) -> int:
+    """Passes over the largest task: its updates grow with the square root of its rows, from 3 passes on linearly."""
+    return max(3, min(15, round(120 / math.sqrt(rows))))
 
 
 def _task_lines(task: DraftTask, folder: Path) -> list[str]:

@@ -10,7 +10,7 @@ import torch
 
 import plait
 from plait.data.examples import Examples
-from plait.errors import NotFiniteError, PlaitError, RunError
+from plait.errors import NotFiniteError, PlaitError, RequestError, RunError
 from plait.evaluation.evaluate import score_predictions
 from plait.experiments.cells import Cell, Experiment, data_fingerprints
 from plait.experiments.records import CellResult, LabelledPredictions, write_predictions
@@ -92,6 +92,8 @@ def _run_once(
 ) -> None:
     """Train a cell's recipe into a folder, or resume it there; a finished run is left alone."""
     suite, run = experiment.suite, RunDirectory(folder)
+    if experiment.recipe(cell, settings).refit:
+        raise RequestError(f"{cell.row}: a suite scores its models on dev, and a refit trains on dev; drop refit")
     source, overrides = suite.source(cell.row), [*experiment.overrides_of(cell), *settings]
     if run.has_begun:
         if run.is_finished():

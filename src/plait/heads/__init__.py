@@ -17,7 +17,7 @@ from plait.heads.pair import (
     JoinedDifference,
 )
 from plait.heads.shared import SharedTanh
-from plait.heads.single import Linear
+from plait.heads.single import Linear, UnitLinear
 from plait.heads.triple import Nearer
 from plait.registry import Registry
 
@@ -28,6 +28,7 @@ HEADS: Registry[type[Head]] = Registry(
     "plait.heads",
     {
         "linear": Linear,
+        "unit_linear": UnitLinear,
         "concat": Concat,
         "joined": Joined,
         "joined_both": JoinedBoth,

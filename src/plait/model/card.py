@@ -22,7 +22,12 @@ def model_card(model: "Model", provenance: "Provenance") -> str:
     config = model.encoder.config
     title = f"One encoder, {len(model.tasks)} tasks" if model.tasks else "An encoder without tasks"
     limits = [f"Texts are truncated to {model.limit()} tokens."]
-    if model.tasks:
+    if model.tasks and provenance.refit:
+        limits.append(
+            "Scores are those of the same training without the dev rows. This model was then trained on all rows, so "
+            "dev cannot score it."
+        )
+    elif model.tasks:
         limits.append(
             "Scores were measured on the dev files listed above, which also selected this checkpoint; "
             "expect less on other text."

@@ -249,9 +249,13 @@ class RunSettings(_Frozen):
     """Dropout in heads that have weights."""
     shared_layer: Choice | None = None
     """One layer before every head."""
-    head_start: Literal["random", "frozen"] = "random"
-    """The first weights of new heads: drawn from the seed, or solved for the training rows on the encoder as it is.
+    head_start: Literal["frozen", "random"] = "frozen"
+    """The first weights of new heads: solved for the training rows on the encoder as it is, or drawn from the seed.
     With `frozen`, step 0 is scored and can be the best model."""
+    refit: bool = False
+    """Whether to train once more in the end, on train and on the dev rows that were split off it. The scores remain
+    those of the first training, which did not see these rows. If dev scored the start of the heads clearly higher than
+    the last epoch, only the heads are solved again."""
     freeze: _MaybeSeveral = ()
     """Tasks of the plait model in `encoder` whose heads are not trained."""
     bad_rows: Literal["stop", "skip"] = "stop"
@@ -313,7 +317,8 @@ class Stage(_Frozen):
     best_by: str = "mean"
     """What selects the best model: the mean over the tasks, or one task by name."""
     checkpoint_every: _Interval = "epoch"
-    """When a checkpoint is written, from which the run can resume: every epoch, or every this many steps."""
+    """When a checkpoint is written, from which the run can resume: at the end of an epoch, at most every 30 seconds, or
+    every this many steps."""
 
     @property
     def learning(self) -> tuple[str, ...]:

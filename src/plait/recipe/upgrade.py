@@ -1,7 +1,7 @@
 """Recipes that an older plait saved, brought to the keys and names of today.
 
-What a run, a model or a result cell saved must stay readable, so every rename of a key is listed here. A new key needs
-no entry: its default means what plait did before there was such a key.
+What a run, a model or a result cell saved must stay readable, so every rename of a key is listed here, and every new
+key whose default is not what plait did before there was such a key.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,21 @@ _FORMER_PRECISIONS = {"bfloat16": "bf16"}
 
 def upgrade_recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """A saved recipe with the keys of today."""
-    upgraded = _rename(recipe)
+    upgraded = _upgrade_stage(recipe)
+    if "encoder" in upgraded:
+        upgraded.setdefault("head_start", "random")
     if upgraded.get("precision") in _FORMER_PRECISIONS:
         upgraded["precision"] = _FORMER_PRECISIONS[upgraded["precision"]]
+    if "stages" in upgraded:
+        upgraded["stages"] = [_upgrade_stage(stage) for stage in upgraded["stages"]]
+    return upgraded
+
+
+def _upgrade_stage(stage: Mapping[str, Any]) -> dict[str, Any]:
+    """A stage of a saved recipe, or the recipe itself, with the keys of today."""
+    upgraded = _rename(stage)
     if "tasks" in upgraded:
         upgraded["tasks"] = {name: _upgrade_task(task) for name, task in upgraded["tasks"].items()}
-    if "stages" in upgraded:
-        upgraded["stages"] = [upgrade_recipe(stage) for stage in upgraded["stages"]]
     return upgraded
 
 

@@ -138,6 +138,10 @@ def validate_names(recipe: Recipe, tree: Tree, tables: VariantTables) -> Iterato
         yield f"{tree.where(('pooling',))}{tables.poolings.unknown(recipe.pooling)}"
     if recipe.best_by not in ("mean", *tasks):
         yield f"{tree.where(('best_by',))}{_unknown(recipe.best_by, ['mean', *tasks])}"
+    if recipe.refit and tree.values.get("stages"):
+        yield f"{tree.where(('refit',))}a recipe with stages cannot be refitted; drop refit"
+    elif recipe.refit and not any(task.share("dev") for task in recipe.tasks.values()):
+        yield f"{tree.where(('refit',))}no task has a share of train as dev, so there are no more rows to train on"
     if recipe.epochs and recipe.steps:
         yield f"{tree.origin(('steps',))}: give epochs or steps, not both; null removes one"
     for name in tasks:

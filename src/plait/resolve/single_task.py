@@ -27,5 +27,6 @@ def restrict_to_tasks(recipe: Recipe, tasks: Collection[str]) -> Recipe:
             "tasks": {name: task for name, task in recipe.tasks.items() if name in tasks},
             "schedule": recipe.schedule.model_copy(update={"options": options}),
             "best_by": recipe.best_by if recipe.best_by in tasks else "mean",
+            "refit": False,
         }
     )

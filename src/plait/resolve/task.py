@@ -114,9 +114,10 @@ def resolve_task(recipe: Recipe, name: str, limit: int, width: int, known: TaskS
     return ResolvedTask(spec, settings, splits, weights, bad, unpaired, notes)
 
 
-def default_head(kind: Kind, texts: int) -> str:
+def default_head(kind: Kind, texts: int, head_start: str = "frozen") -> str:
     """The head of a task that names none; "" if it has none."""
-    return KINDS[kind].heads[texts - 1]
+    about = KINDS[kind]
+    return (about.heads if head_start == "frozen" else about.random_heads)[texts - 1]
 
 
 def _spec_of(name: str, task: Task, labels: Labels, limit: int) -> TaskSpec:
@@ -235,7 +236,7 @@ def _head_for(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec | None
     if known:
         newest = HEADS.versioned(known.head_name) == known.head
         return Choice(name=known.head_name if newest else known.head, options=known.head_options)
-    name = default_head(labels.kind, len(task.text))
+    name = default_head(labels.kind, len(task.text), recipe.head_start)
     if name and recipe.shared_layer and not HEADS[name].after_shared_layer:
         name = "difference_product" if len(task.text) == 2 else ""
     if not name:

@@ -17,6 +17,7 @@ from plait.data.predictions import Predictions
 from plait.data.read import BadRow
 from plait.errors import DataError, RunError
 from plait.files import atomic_file, lock, read_json, remove_leftovers, write_json
+from plait.model.directory.record import open_directory
 from plait.recipe.read import write_recipe
 from plait.recipe.schema import SPLITS, Recipe
 from plait.runs.records import MetricsLine, ResultRecord, RunRecord, parse_line, read_lines
@@ -33,6 +34,7 @@ class RunDirectory:
         self.metrics = folder / "metrics.jsonl"
         self.checkpoints = folder / "checkpoints"
         self.best = folder / "best"
+        self.refit = folder / "refit"  # while the last training on all rows goes on
         self.kept = folder / "kept"  # the best models, if several are kept
         self.bad_rows = folder / "bad-rows.jsonl"
         self._record = folder / "run.json"
@@ -62,9 +64,16 @@ class RunDirectory:
         """Whether the run itself is finished; single-task runs may still be missing."""
         return self._result.is_file()
 
+    @property
+    def is_refitted(self) -> bool:
+        """Whether the best model was trained once more on all rows."""
+        return open_directory(self.best).record.provenance.refit
+
     def is_finished(self) -> bool:
         """Whether there is nothing left to do."""
-        return self.is_trained and (not self.record.single_task or self.read_single_task_scores() is not None)
+        if not self.is_trained or (self.record.recipe.get("refit") and not self.is_refitted):
+            return False
+        return not self.record.single_task or self.read_single_task_scores() is not None
 
     @cached_property
     def record(self) -> RunRecord:

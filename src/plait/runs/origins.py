@@ -76,6 +76,11 @@ def find_split(record: ModelRecord, folder: Path, split: str, data: Path | None)
     """The examples of a split that a model was trained with: from its run's files, or by name in the folder `data`."""
     if not record.tasks:
         raise RequestError(f"{folder}: no task to score; it is a plain encoder, which only embeds")
+    if split == "dev" and record.provenance.refit:
+        raise RequestError(
+            f"{folder}: trained on its dev rows as well (refit: true), so they cannot score it; "
+            "use --split test, or --on TASK=FILE; the scores before the refit are in its README.md"
+        )
     examples: dict[str, Examples] = {}
     mistakes: list[str] = []
     for task, origin in known_origins(folder, record).items():

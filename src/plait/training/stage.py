@@ -30,6 +30,7 @@ from plait.world import World
 
 __all__ = ["RunContext", "StageRun", "Stopped"]
 
+_CHECKPOINT_PAUSE = 30.0  # seconds from one checkpoint to the next if they are written at the end of epochs
 _TRAIN_SAMPLE = 500  # training rows per task that an evaluation scores, and no more than dev has
 
 
@@ -71,6 +72,7 @@ class StageRun:
         self.keep = context.run.record.keep if last else 0
         self._stage = position.stage if context.has_stages else None  # in metrics.jsonl
         self._started = time.monotonic() - position.seconds
+        self._saved = time.monotonic()  # when the last checkpoint was written
         self._tables: dict[tuple[str, str], dict[str, TokenTable]] = {}  # task and split → tokens to score
 
     def run_steps(self) -> None:
@@ -103,6 +105,7 @@ class StageRun:
         self.context.metrics.flush()
         os.fsync(self.context.metrics.fileno())
         save_checkpoint(self.run.checkpoints, self.trainer.checkpoint_modules, self.trainer.optimizer, self.position)
+        self._saved = time.monotonic()
 
     def evaluate(self, name: str) -> None:
         """Score train and dev, and save the model, under this name too, if it is among the best."""
@@ -123,7 +126,12 @@ class StageRun:
         )
         self._write(line)
         judged = scores[recipe.best_by].value if recipe.best_by in scores else mean
-        better = judged is None or position.best_score is None or judged > position.best_score
+        if judged is None:  # nothing selects a model, so it is the last
+            better = position.step_in_stage == self.trainer.steps
+        elif position.best_score is None:
+            better = True
+        else:  # training is worth no less than the start of the heads
+            better = judged > position.best_score or (judged == position.best_score and position.best_step == 0)
         provenance = self._provenance({**scores, **kept})
         if better:
             position.best_step, position.best_score, position.patience = position.step, judged, 0
@@ -153,7 +161,10 @@ class StageRun:
             position.epoch += 1
             position.step_in_epoch = 0
         every = recipe.checkpoint_every
-        due = epoch_ends if every == "epoch" else position.step_in_stage % every == 0
+        if every == "epoch":
+            due = epoch_ends and time.monotonic() - self._saved >= _CHECKPOINT_PAUSE
+        else:
+            due = position.step_in_stage % every == 0
         stopping = self.context.stop()
         if due or stopping:
             position.seconds = time.monotonic() - self._started

@@ -1,7 +1,9 @@
 """A run from its recipe to its best model, and its continuation after an interruption."""
 
 import hashlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,19 +14,21 @@ from plait.errors import NotFiniteError, RecipeError, RunError
 from plait.gradients.conflict import summarize
 from plait.model.directory.load import load_weights
 from plait.model.directory.record import open_directory
+from plait.model.directory.save import save_model
 from plait.model.model import Model
 from plait.progress import Progress, SilentProgress
 from plait.recipe.read import read_recipe, recipe_from
 from plait.recipe.schema import Recipe
 from plait.recipe.tree import Tree, load_tree, plain, set_keys, use_profile
 from plait.recipe.upgrade import upgrade_recipe
+from plait.resolve.refit import refit_recipe
 from plait.resolve.run import ResolvedRun, ResolvedStage, resolve_run
 from plait.resolve.saved import differences, recipe_differences
 from plait.resolve.single_task import single_task_recipe
 from plait.resolve.variants import VARIANTS, pin_versions, variant_versions
 from plait.runs.checkpoint import Position, load_checkpoint, newest_checkpoint, read_position
 from plait.runs.directory import RunDirectory
-from plait.runs.records import ConflictLine, ResultRecord, RunRecord, StageResult
+from plait.runs.records import ConflictLine, ResultRecord, RunRecord, ScoresLine, StageResult
 from plait.runs.result import Result
 from plait.training.baselines import find_baselines, measure_gains
 from plait.training.stage import RunContext, StageRun, Stopped
@@ -185,6 +189,8 @@ def _run_to_end(run: RunDirectory, resolved: ResolvedRun, model: Model, progress
     """Everything that is left to do in a run; the caller holds its lock."""
     if not run.is_trained:
         _train_stages(run, resolved, model, progress, stop)
+    if resolved.recipe.refit and not run.is_refitted:
+        _refit(run, resolved, progress, stop)
     single_task = _train_single_tasks(run, resolved, progress, stop) if run.record.single_task else {}
     return Result.of(run, tuple(resolved.stages[-1].kept), single_task)
 
@@ -281,6 +287,38 @@ def _weights_digest(model: Model) -> str:
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+def _refit(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _Stop) -> None:
+    """Replace the best model by one that is trained on all rows, in a run inside this one."""
+    recipe = refit_recipe(resolved.recipe)
+    part = RunDirectory(run.refit)
+    again = resolve_run(recipe)
+    model = build_start_model(again)
+    if _start_was_better(run, resolved):
+        progress.note("refit: dev prefers the frozen encoder, so only the heads are solved again, on all rows")
+        Trainer(again.stages[-1], model).start_heads((), progress)
+    else:
+        if not part.is_trained:
+            progress.note("refit: training once more, on all rows")
+            try:
+                if part.has_begun:
+                    resume(part.folder, recipe=recipe, progress=progress, stop=stop)  # with this run's file locations
+                else:
+                    train(recipe, part.folder, baselines=False, progress=progress, stop=stop)
+            except Stopped:
+                raise Stopped(f"stopped during the refit; resume with plait train --resume {run.folder}") from None
+        load_weights(model, part.best)
+    save_model(model, run.best, replace(open_directory(run.best).record.provenance, refit=True))
+    shutil.rmtree(part.folder, ignore_errors=True)
+
+
+def _start_was_better(run: RunDirectory, resolved: ResolvedRun) -> bool:
+    """Whether dev scored the start of the heads higher than the last epoch, by more than about a standard error."""
+    lines = [line for line in run.metrics_lines() if isinstance(line, ScoresLine)]
+    first, last = lines[0].mean, lines[-1].mean
+    rows = sum(len(task.splits["dev"]) for task in resolved.stages[-1].tasks.values() if "dev" in task.splits)
+    return lines[0].step == 0 and first is not None and last is not None and first - last > 0.5 / rows**0.5
 
 
 def _train_single_tasks(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _Stop) -> dict[str, float]:

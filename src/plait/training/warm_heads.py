@@ -21,6 +21,7 @@ from plait.model.encode_texts import embed_tables
 from plait.model.model import Model
 from plait.progress import Progress
 from plait.resolve.task import ResolvedTask
+from plait.thread_pool import run_lanes
 from plait.training.objective import Objective, Pass
 
 __all__ = ["solve_layer", "start_heads"]
@@ -110,7 +111,8 @@ def solve_layer(
     standard_nF = (inputs_nF - mean_F) / spread
     problem = _Problem(loss, layer.out_features, free)
     penalty = _choose_penalty(problem, standard_nF, label_n, folds)
-    weight_CF, bias_C = _minimize(problem, standard_nF, label_n, penalty)
+    solutions = run_lanes(lambda _: _minimize(problem, standard_nF, label_n, penalty), 1, torch.get_num_threads())
+    weight_CF, bias_C = solutions[0]
     with torch.no_grad():
         layer.weight.copy_(weight_CF / spread)
         layer.bias.copy_(bias_C - weight_CF @ mean_F / spread)
@@ -126,17 +128,21 @@ class _Problem:
 
 
 def _choose_penalty(problem: _Problem, inputs_nF: Tensor, label_n: Tensor, folds: Sequence[Sequence[int]]) -> float:
-    """The penalty with the lowest mean loss on the rows that a solution did not see."""
-    totals = np.zeros(len(PENALTIES))
-    for held_out in folds:
+    """The penalty with the lowest mean loss on the rows that a solution did not see; folds are solved side by side."""
+
+    def losses_of(fold: int) -> np.ndarray:
+        held_out = folds[fold]
         seen_n = torch.ones(len(inputs_nF), dtype=torch.bool)
         seen_n[list(held_out)] = False
-        start = None
-        for place, penalty in enumerate(PENALTIES):
+        start, losses = None, []
+        for penalty in PENALTIES:
             start = _minimize(problem, inputs_nF[seen_n], label_n[seen_n], penalty, start)
             weight_CF, bias_C = start
             found = problem.loss(inputs_nF[~seen_n] @ weight_CF.T + bias_C, label_n[~seen_n])
-            totals[place] += found.item() * len(held_out)
+            losses.append(found.item() * len(held_out))
+        return np.array(losses)
+
+    totals = sum(run_lanes(losses_of, len(folds), torch.get_num_threads()), np.zeros(len(PENALTIES)))
     return float(PENALTIES[int(totals.argmin())])
 
 

@@ -47,6 +47,7 @@ class Provenance:
     baselines: dict[str, Any] = field(default_factory=dict)  # split → baseline → task → value
     step: int = 0
     kept: dict[str, Any] = field(default_factory=dict)  # task of an earlier model → where its data came from
+    refit: bool = False  # whether it was trained again with the dev rows; the scores are from before
     members: list[dict[str, Any]] = field(default_factory=list)  # the models that were averaged
 
 
@@ -70,8 +71,9 @@ class ModelRecord:
         kind = {"kind": "ensemble"} if self.is_ensemble else {}
         encoder = {"pooling": self.pooling, "normalise": self.normalise, "shared_layer": self.shared_layer}
         provenance = asdict(self.provenance)
-        if not provenance["members"]:
-            del provenance["members"]
+        for key in ("members", "refit"):
+            if not provenance[key]:
+                del provenance[key]
         return {
             "format": _FORMAT,
             **kind,

@@ -24,6 +24,8 @@ TASKS = {
     "best": (ONE, CLASSES, "linear", {}, "one_vs_rest"),
     "tags": (ONE, MULTILABEL, "linear", {}, "each"),
     "attention_mask": (ONE, SCORE, "linear", {}, "scaled_sigmoid"),  # the name of an input
+    "unit": (ONE, CLASSES, "unit_linear", {}, "softmax"),
+    "alike": (TWO, SCORE, "comparison", {}, "identity"),
     "same": (TWO, YES_NO, "difference_product", {"hidden": 7}, "sigmoid"),
     "kind": (TWO, CLASSES, "concat", {}, "softmax"),
     "gap": (TWO, SCORE, "difference", {}, "identity"),
@@ -36,7 +38,9 @@ TASKS = {
     "plain": (TWO, CLASSES, "joined_difference", {}, "one_vs_rest"),
     "far": (THREE, TRIPLETS, "nearer", {}, "sigmoid"),
 }
-SHARED = tuple(name for name, (*_, head, _, _) in TASKS.items() if head not in ("cosine", "dot", "nearer"))
+SHARED = tuple(
+    name for name, (*_, head, _, _) in TASKS.items() if head not in ("comparison", "cosine", "dot", "nearer")
+)
 FEW = ("mood", "same", "turn", "far")
 
 

@@ -276,7 +276,7 @@ def test_packaged_variants_work_on_the_command_line(extension, packaged):
     variants = open_json(extension / "runs/packaged/run.json")["variants"]
     assert variants == {
         "schedule there_and_back": "there_and_back.v1",
-        "head linear": "linear.v1",
+        "head unit_linear": "unit_linear.v1",
         "loss cross_entropy": "cross_entropy.v1",
         "metric accuracy": "accuracy.v1",
         "head product": "product.v1",
@@ -326,7 +326,7 @@ def test_new_version_of_a_head_leaves_saved_models_unchanged(extension, packaged
     assert run_command(PREDICT, extension, installed) == run_command(PREDICT, extension, packaged)
     run_command("plait train recipe.yaml --out runs/newer --no-baselines", extension, installed)
     newer = open_json(extension / "runs/newer/best/plait.json")
-    assert [task["head"] for task in newer["tasks"]] == ["linear.v1", "product.v2"]
+    assert [task["head"] for task in newer["tasks"]] == ["unit_linear.v1", "product.v2"]
 
 
 def open_json(path: Path) -> dict:

@@ -121,14 +121,9 @@ def write_tasks(folder: Path, encoder: Path, rows: int = 24) -> dict:
     return {
         "encoder": str(encoder),
         "tasks": {
-            "mood": {**files(folder, "mood"), "text": "sentence", "label": "mood", "head": "linear"},
-            "same": {**files(folder, "same"), "text": pair, "label": "same", "head": "difference_product"},
-            "near": {
-                **files(folder, "near"),
-                "text": pair,
-                "label": {"column": "near", "range": [0, 5]},
-                "head": "cosine",
-            },
+            "mood": {**files(folder, "mood"), "text": "sentence", "label": "mood"},
+            "same": {**files(folder, "same"), "text": pair, "label": "same"},
+            "near": {**files(folder, "near"), "text": pair, "label": {"column": "near", "range": [0, 5]}},
         },
         "head_start": "random",
         "epochs": 2,

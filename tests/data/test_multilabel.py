@@ -203,7 +203,12 @@ def test_every_format_gives_the_same_labels(trained):
     spec = record.tasks["topics"]
     names = spec.labels.names
     assert names == (tuple(TOPICS) if form == "columns" else tuple(sorted(TOPICS)))
-    assert (spec.labels.kind, spec.head_name, spec.link, spec.metric) == ("multilabel", "linear", "each", "micro_f1")
+    assert (spec.labels.kind, spec.head_name, spec.link, spec.metric) == (
+        "multilabel",
+        "unit_linear",
+        "each",
+        "micro_f1",
+    )
     assert spec.label == (tuple(TOPICS) if form == "columns" else ("topics",))
     found = find_split(record, result.model, "dev", None)["topics"]
     assert found.labels.tolist() == expected_labels(names, "dev").tolist()

@@ -16,14 +16,14 @@ from tiny import write_csv
 # Folder → task → train, dev, test (files, or a share), head, loss.
 FOLDERS = {
     "cs224n": {
-        "cfimdb": (["ids-cfimdb-train.csv"], ["ids-cfimdb-dev.csv"], None, "linear", "cross_entropy"),
-        "sst": (["ids-sst-train.csv"], ["ids-sst-dev.csv"], None, "linear", "cross_entropy"),
-        "quora": (["quora-train.csv"], ["quora-dev.csv"], None, "difference_product", "binary_cross_entropy"),
-        "sst_phrases": (["sst-phrases.csv"], 0.1, None, "linear", "cross_entropy"),
-        "sts": (["sts-train.csv"], ["sts-dev.csv"], None, "cosine", "mse"),
+        "cfimdb": (["ids-cfimdb-train.csv"], ["ids-cfimdb-dev.csv"], None, "unit_linear", "cross_entropy"),
+        "sst": (["ids-sst-train.csv"], ["ids-sst-dev.csv"], None, "unit_linear", "cross_entropy"),
+        "quora": (["quora-train.csv"], ["quora-dev.csv"], None, "comparison", "binary_cross_entropy"),
+        "sst_phrases": (["sst-phrases.csv"], 0.1, None, "unit_linear", "cross_entropy"),
+        "sts": (["sts-train.csv"], ["sts-dev.csv"], None, "comparison", "mse"),
     },
     "nli": {
-        "sick": (["sick-train.csv[train]"], ["sick-train.csv[trial]"], ["sick-test.csv"], "cosine", "mse"),
+        "sick": (["sick-train.csv[train]"], ["sick-train.csv[trial]"], ["sick-test.csv"], "comparison", "mse"),
         "snli": (["snli-dev.csv"], 0.1, ["snli-test.csv"], "joined", "cross_entropy"),
         "triplets": (["triplets.csv"], 0.1, None, "nearer", "simcse_supervised"),
     },
@@ -32,18 +32,18 @@ FOLDERS = {
             ["mrpc-train.csv[train]"],
             ["mrpc-train.csv[val]"],
             ["mrpc-test.csv"],
-            "difference_product",
+            "comparison",
             "binary_cross_entropy",
         )
     },
     "senteval": {
-        "cr": (["cr.csv"], 0.2, None, "linear", "cross_entropy"),
-        "imdb_10k": (["imdb-10k.csv"], 0.1, None, "linear", "cross_entropy"),
-        "mpqa": (["mpqa.csv"], 0.1, None, "linear", "cross_entropy"),
-        "mr": (["mr.csv"], 0.1, None, "linear", "cross_entropy"),
-        "sst2": (["sst2.csv"], 0.1, None, "linear", "cross_entropy"),
-        "subj": (["subj.csv"], 0.1, None, "linear", "cross_entropy"),
-        "trec": (["trec.csv[train]"], 0.1, ["trec.csv[test]"], "linear", "cross_entropy"),
+        "cr": (["cr.csv"], 0.2, None, "unit_linear", "cross_entropy"),
+        "imdb_10k": (["imdb-10k.csv"], 0.1, None, "unit_linear", "cross_entropy"),
+        "mpqa": (["mpqa.csv"], 0.1, None, "unit_linear", "cross_entropy"),
+        "mr": (["mr.csv"], 0.1, None, "unit_linear", "cross_entropy"),
+        "sst2": (["sst2.csv"], 0.1, None, "unit_linear", "cross_entropy"),
+        "subj": (["subj.csv"], 0.1, None, "unit_linear", "cross_entropy"),
+        "trec": (["trec.csv[train]"], 0.1, ["trec.csv[test]"], "unit_linear", "cross_entropy"),
     },
 }
 

@@ -97,7 +97,7 @@ def test_loss_and_gradients_equal_those_of_a_single_graph_dropout_included(make,
     found = backward(model, Lanes(model, lanes), {}, objective, batch, "s")
     cached = gradients(trainer)
     model.zero_grad(set_to_none=True)
-    chunks = batch.split_inputs(max(lanes, -(-len(ROWS) // objective.chunk)))
+    chunks = batch.split_inputs(lanes * -(-len(ROWS) // objective.chunk))
     assert len(chunks) > 1
     parts = []
     for number, chunk in enumerate(chunks):

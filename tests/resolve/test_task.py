@@ -17,7 +17,7 @@ from plait.resolve.variants import VARIANTS
 
 
 @pytest.mark.parametrize(
-    ("kind", "texts", "head", "loss", "metric", "link"),
+    ("kind", "texts", "random_head", "loss", "metric", "link"),
     [
         ("classes", 1, "linear", "cross_entropy", "accuracy", "softmax"),
         ("classes", 2, "joined", "cross_entropy", "accuracy", "softmax"),
@@ -27,9 +27,14 @@ from plait.resolve.variants import VARIANTS
         ("score", 2, "cosine", "mse", "pearson", "identity"),
     ],
 )
-def test_head_loss_and_metric_follow_from_the_kind_of_label(tmp_path, kind, texts, head, loss, metric, link):
-    data = task_of(tmp_path, LABELS[kind], texts, label={"column": "label", "kind": kind})
+@pytest.mark.parametrize("start", ["frozen", "random"])
+def test_head_loss_and_metric_follow_from_the_kind_of_label(
+    tmp_path, kind, texts, random_head, loss, metric, link, start
+):
+    label = {"column": "label", "kind": kind}
+    data = task_of(tmp_path, LABELS[kind], texts, label=label, top={"head_start": start})
     assert data.spec.labels.kind == kind
+    head = random_head if start == "random" else ("unit_linear", "comparison")[texts - 1]
     assert (data.spec.head_name, losses(data), data.spec.metric, data.spec.link) == (head, [loss], metric, link)
 
 
@@ -97,7 +102,7 @@ def test_the_maximum_length_is_the_encoders_unless_given(tmp_path, given, length
 
 
 def test_after_a_shared_layer_a_score_gets_a_head_that_can_follow_it(tmp_path):
-    assert task_of(tmp_path, LABELS["score"]).spec.head_name == "cosine"
+    assert task_of(tmp_path, LABELS["score"]).spec.head_name == "comparison"
     assert task_of(tmp_path, LABELS["score"], top={"shared_layer": "tanh"}).spec.head_name == "difference_product"
 
 

@@ -103,7 +103,7 @@ def test_heads_of_tasks_learned_in_an_earlier_stage_are_not_solved_again(tiny_re
     recipe["stages"] = [{"tasks": ["mood"]}, {"tasks": ["mood", "same"]}]
     plait.train(recipe, tmp_path / "run", baselines=False)
     scores = [line for line in metrics_lines(tmp_path / "run") if line["kind"] == "scores"]
-    best = max((line for line in scores if line["stage"] == 0), key=lambda line: line["mean"])
+    best = max((line for line in scores if line["stage"] == 0), key=lambda line: (line["mean"], line["step"]))
     start = next(line for line in scores if line["stage"] == 1)
     assert start["dev"]["mood"] == best["dev"]["mood"]
 

@@ -16,7 +16,7 @@ from plait.model.card import three_decimals
 from plait.progress import Progress
 
 if TYPE_CHECKING:
-    from plait.evaluation.gain import Gain
+    from plait.runs.records import Gain
 
 __all__ = [
     "console",

@@ -165,7 +165,8 @@ def _show_result(result: "Result", as_json: bool) -> None:
     if as_json:
         print_json({"kind": "result", **asdict(result)})
         return
-    metrics = open_directory(result.model).record.metrics
+    record = open_directory(result.model).record
+    metrics = record.metrics
     values = {task: scores[metrics[task]] for task, scores in result.scores.items() if metrics[task] in scores}
     kept = {task: value for task, value in values.items() if task in result.kept}
     trained = {task: value for task, value in values.items() if task not in kept}
@@ -191,6 +192,8 @@ def _show_result(result: "Result", as_json: bool) -> None:
     if result.stages:
         steps += f" ({' + '.join(format(stage.steps, ',') for stage in result.stages)} in stages)"
     out.print(f"{steps} in {result.seconds:,.0f} s; the best model: {result.model}", soft_wrap=True)
+    if record.provenance.refit:
+        out.print("it was trained once more on all rows (refit); the scores are from before", soft_wrap=True)
     if result.kept_models:
         names = ", ".join(folder.name for folder in result.kept_models)
         out.print(f"kept, best first: {names} in {result.kept_models[0].parent}", soft_wrap=True)

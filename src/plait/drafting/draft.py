@@ -19,6 +19,7 @@ __all__ = ["Draft", "DraftTask", "data_files", "draft_recipe", "inferred"]
 
 # Words in a file name that say nothing about the task.
 _NOISE = ("ids", "id", "student", "data", "dataset", "labelled", "labeled", "full", "all", "raw")
+_MANY_PAIRS = 3000  # rows; with 2,000 pairs of SICK, `comparison` and `joined` have the same accuracy
 _MAX_SIZE_RATIO = 4  # tasks are trained together unless one has more than this many times the rows of another
 
 
@@ -47,8 +48,10 @@ class DraftTask:
 
     @property
     def head(self) -> str:
-        """The default head."""
-        return default_head(self.guess.kind, len(self.guess.text))
+        """The default head; with many rows, both texts in one input tell more about the classes of pairs."""
+        name = default_head(self.guess.kind, len(self.guess.text))
+        many_pairs = name == "comparison" and self.rows["train"] >= _MANY_PAIRS
+        return "joined" if many_pairs and self.guess.kind == "classes" else name
 
     @property
     def loss(self) -> str:

@@ -20,6 +20,7 @@ from plait.resolve.variants import VARIANTS
 __all__ = ["write_draft"]
 
 _FEW_ROWS = 3000  # of the largest task; with fewer, batches are smaller
+_MANY_ROWS = 5000  # of the largest task; a tenth more of them is not worth a second training
 _LIMIT, _WIDTH = 512, 1  # stand in for the encoder's, which is not loaded to validate the data
 _LONG_TEXT = 150  # words; longer texts are likely to be truncated
 
@@ -67,7 +68,7 @@ def _recipe_lines(draft: Draft, target: Path, encoder: str, bad_rows: int = 0) -
         "lr: 5e-5",
         "head_lr: 5e-4                       # the heads adapt faster than the encoder",
     ]
-    if any(isinstance(task.splits["dev"], float) for task in draft.tasks):
+    if rows < _MANY_ROWS and any(isinstance(task.splits["dev"], float) for task in draft.tasks):
         lines.append("refit: true                         # in the end, train once more with the dev rows")
     if bad_rows:
         lines.append(f"bad_rows: skip                      # {bad_rows:,} rows are unusable; stop reports them instead")

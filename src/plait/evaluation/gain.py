@@ -4,7 +4,6 @@ n examples.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,30 +11,9 @@ from plait.data.predictions import Predictions
 from plait.evaluation.evaluate import metric_on
 from plait.evaluation.significance import paired_bootstrap
 from plait.model.tasks import TaskSpec
+from plait.runs.records import Gain
 
-__all__ = ["Gain", "measure_gain"]
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A task's score beside that of the best baseline, on the same examples."""
-
-    split: str  # dev or test
-    rows: int
-    baseline: str
-    baseline_score: float
-    score: float
-    low: float  # 95 % interval of the difference, over the examples
-    high: float
-
-    @property
-    def difference(self) -> float:
-        return self.score - self.baseline_score
-
-    @property
-    def verdict(self) -> str:
-        """What the interval shows: better, worse or nothing."""
-        return "better" if self.low > 0 else "worse" if self.high < 0 else "no difference shown"
+__all__ = ["measure_gain"]
 
 
 def measure_gain(

@@ -55,7 +55,9 @@ def find_start_model(recipe: Recipe, data: Path | None, verified: ModelDirectory
         return None
     tasks = directory.record.tasks
     origins = known_origins(directory.folder, directory.record)
-    kept = {name: _keep(spec, origins.get(name), data) for name, spec in tasks.items() if name not in recipe.tasks}
+    refit = directory.record.provenance.refit
+    others = {name: spec for name, spec in tasks.items() if name not in recipe.tasks}
+    kept = {name: _keep(spec, origins.get(name), data, refit) for name, spec in others.items()}
     return StartModel(directory, kept)
 
 
@@ -71,8 +73,10 @@ def _open_start_model(recipe: Recipe) -> ModelDirectory | None:
     return directory
 
 
-def _keep(spec: TaskSpec, origin: TaskOrigin | None, data: Path | None) -> KeptTask:
-    """A task with its dev data, if that can still be found."""
+def _keep(spec: TaskSpec, origin: TaskOrigin | None, data: Path | None, refit: bool) -> KeptTask:
+    """A task with its dev data, if that can still be found and the model was not trained on it."""
+    if origin is not None and refit and isinstance(origin.task.get("dev"), float):
+        return KeptTask(spec, None, "the refit trained on its dev rows", origin)
     if origin is None or not origin.data.get("dev"):
         return KeptTask(spec, None, "it was trained without dev data", origin)
     try:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from plait.errors import RunError
-from plait.evaluation.gain import Gain
 from plait.files import read_json
 from plait.recipe.upgrade import upgrade_origins, upgrade_recipe
 from plait.runs.best_models import RankedModel
 
 __all__ = [
     "ConflictLine",
+    "Gain",
     "MetricsLine",
     "ResultRecord",
     "RunRecord",
@@ -66,6 +66,28 @@ class StageResult:
     best_score: float | None
     scores: dict[str, Any]  # task → metric → value, of the best model on dev
     conflicts: dict[str, dict[str, float]]  # pair of tasks → mean cosine, share below 0, count
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A task's score beside that of the best baseline, on the same examples."""
+
+    split: str  # dev or test
+    rows: int
+    baseline: str
+    baseline_score: float
+    score: float
+    low: float  # 95 % interval of the difference, over the examples
+    high: float
+
+    @property
+    def difference(self) -> float:
+        return self.score - self.baseline_score
+
+    @property
+    def verdict(self) -> str:
+        """What the interval shows: better, worse or nothing."""
+        return "better" if self.low > 0 else "worse" if self.high < 0 else "no difference shown"
 
 
 @dataclass(frozen=True)

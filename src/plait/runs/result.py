@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plait.evaluation.gain import Gain
 from plait.runs.directory import RunDirectory
-from plait.runs.records import StageResult
+from plait.runs.records import Gain, StageResult
 
 __all__ = ["Result"]
 

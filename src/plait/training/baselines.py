@@ -15,7 +15,7 @@ from plait.data.batch import views_of
 from plait.data.predictions import Predictions
 from plait.errors import NotFiniteError, RecipeError
 from plait.evaluation.evaluate import score_kept_tasks, score_task
-from plait.evaluation.gain import Gain, measure_gain
+from plait.evaluation.gain import measure_gain
 from plait.metrics import METRICS
 from plait.model.decode import decode
 from plait.model.encode_texts import embed_views, predict_columns
@@ -25,6 +25,7 @@ from plait.resolve.run import ResolvedRun, ResolvedStage
 from plait.resolve.single_task import restrict_to_tasks
 from plait.resolve.task import ResolvedTask
 from plait.runs.directory import RunDirectory
+from plait.runs.records import Gain
 from plait.training.trainer import Trainer, build_stage_model
 
 __all__ = [

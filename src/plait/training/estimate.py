@@ -177,7 +177,8 @@ def try_steps(trainer: Trainer, *, baselines: bool = True) -> CostEstimate:
     evaluations = epochs if recipe.evaluate_every == "epoch" else trainer.steps // recipe.evaluate_every + epochs
     encoded = 2 * dev * evaluations + (train + dev + test if baselines else 0)  # train is sampled to the size of dev
     # With a frozen encoder every text is encoded once, as a step of the trial did.
-    seconds = per_token * (sum(tokens) + _INFERENCE * encoded if recipe.train_encoder else train + encoded)
+    trained = sum(tokens) * (2 if recipe.refit else 1)
+    seconds = per_token * (trained + _INFERENCE * encoded if recipe.train_encoder else train + encoded)
     seconds += _HEAD_STEP * trainer.steps * (FROZEN_TIMES if baselines else 0)
     return CostEstimate(_peak_memory(), per_token * float(np.mean(tokens)), seconds)
 

@@ -113,6 +113,9 @@ class StageRun:
         self.trainer.model.eval()
         scores = self._score("dev")
         kept = self._score_kept()
+        ends = position.step_in_stage == self.trainer.steps
+        if not scores and not kept and not ends and not self.keep:  # nothing to report or to save
+            return
         mean = mean_score(scores) if scores else None
         line = ScoresLine(
             position.step,
@@ -127,7 +130,7 @@ class StageRun:
         self._write(line)
         judged = scores[recipe.best_by].value if recipe.best_by in scores else mean
         if judged is None:  # nothing selects a model, so it is the last
-            better = position.step_in_stage == self.trainer.steps
+            better = ends
         elif position.best_score is None:
             better = True
         else:  # training is worth no less than the start of the heads

@@ -56,10 +56,16 @@ def start_heads(
             strata = tasks[name].spec.labels.about.strata(chosen.labels)
             folds = k_folds(chosen.texts, strata, min(FOLDS, len(rows)), f"{seed}/{name}").parts
             free = model.heads[name].unpenalised
-            label_n, loss = torch.from_numpy(chosen.labels), _loss_of(objectives[name])
+            label_n, loss = _as_double(chosen.labels), _loss_of(objectives[name])
             solve_layer(layer, inputs_nF, label_n, loss, folds, free)  # type: ignore[arg-type]
         progress.advance()
     progress.end()
+
+
+def _as_double(labels_n: np.ndarray) -> Tensor:
+    """Labels as a tensor: scores in the precision of the solver, classes as they are."""
+    found = torch.from_numpy(labels_n)
+    return found.double() if found.is_floating_point() else found
 
 
 def _output_layer(model: Model, task: str) -> nn.Linear | None:

@@ -21,11 +21,11 @@ _TEXTS: dict[str, list[str | tuple[str, str]]] = {
     ],
     "duplicate": [
         ("How can I get candle wax out of a carpet?", "what removes melted wax from a rug"),
-        ("How long should I boil an egg?", "How long do boiled eggs keep?"),
+        ("How long should I boil an egg?", "Which eggs are best for baking?"),
     ],
     "similarity": [
-        ("Heavy snow closed the mountain pass overnight.", "The road over the pass is shut because of snowfall."),
-        ("The team won after extra time.", "The team lost after extra time."),
+        ("Two dogs are running along the beach.", "A pair of dogs run on the sand."),
+        ("The shop opens at nine.", "The shop closes at nine."),
         ("She is tuning the piano.", "Bread prices rose again this spring."),
     ],
 }

@@ -66,7 +66,7 @@ class DraftTask:
     def weight(self) -> float | None:
         """Scales the squared error on a wide range down to the magnitude of the other losses."""
         width = self.guess.range[1] - self.guess.range[0] if self.guess.range else 0
-        return float(f"{5 / width**2:.1g}") if width > 2 else None
+        return float(f"{10 / width**2:.1g}") if width > 2 else None
 
 
 @dataclass(frozen=True)

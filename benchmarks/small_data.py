@@ -5,7 +5,7 @@
 
 Every cell is a data set, a number of training rows, a draw and a way. All ways get the same encoder (minilm), the same
 training rows and nothing else, and are scored on 1,500 rows that share no text with the training rows and that nothing
-is chosen on: accuracy, or Pearson's correlation for scores. Cells are stored in .benchmarks/small_data.jsonl as they
+is chosen on: accuracy, or Pearson's correlation for scores. Cells are stored in .benchmarks/small-data as they
 come, so a run that was stopped resumes.
 
 Free ways train no encoder: the majority class, the cosine of a pair (with a threshold from the training rows), and

@@ -16,8 +16,8 @@ import numpy as np
 
 from plait.data.examples import Examples
 from plait.data.predictions import Predictions
+from plait.evaluation.evaluate import metric_on
 from plait.evaluation.significance import paired_bootstrap
-from plait.metrics import metrics_of
 from plait.model.directory.load import load_model
 from plait.model.encode_texts import predict_columns
 from plait.model.tasks import TaskSpec
@@ -35,17 +35,12 @@ def both_splits(splits: dict[str, Examples]) -> Examples:
     return Examples(texts, np.concatenate([dev.labels, test.labels]), [*dev.origins, *test.origins])
 
 
-def score(spec: TaskSpec, labels_n: np.ndarray, predictions: Predictions, rows: np.ndarray) -> float:
-    """The task's own metric on some rows."""
-    chosen = predictions.rows(rows)
-    return metrics_of(spec.labels.kind)[spec.metric](labels_n[rows], chosen.values, chosen.probabilities)
-
-
 def gain(spec: TaskSpec, labels_n: np.ndarray, pairs: list[Pair], rows: np.ndarray) -> float:
     """The score of the trained model minus that of the frozen one on some rows, averaged over seeds."""
-    return float(
-        np.mean([score(spec, labels_n, tuned, rows) - score(spec, labels_n, frozen, rows) for tuned, frozen in pairs])
-    )
+    gains = [
+        metric_on(spec, labels_n, tuned, rows) - metric_on(spec, labels_n, frozen, rows) for tuned, frozen in pairs
+    ]
+    return float(np.mean(gains))
 
 
 def measure(seeds: list[int], overrides: list[str]) -> dict:
@@ -73,8 +68,8 @@ def measure(seeds: list[int], overrides: list[str]) -> dict:
         differences.append((difference, len(every)))
         table[name] = {
             "metric": specs[name].metric,
-            "trained": [score(specs[name], labels, tuned, every) for tuned, _ in pairs],
-            "frozen": [score(specs[name], labels, frozen, every) for _, frozen in pairs],
+            "trained": [metric_on(specs[name], labels, tuned) for tuned, _ in pairs],
+            "frozen": [metric_on(specs[name], labels, frozen) for _, frozen in pairs],
             "gain": difference(every),
             "interval": paired_bootstrap([(difference, len(every))]),
         }

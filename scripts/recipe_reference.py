@@ -134,8 +134,9 @@ def label_sections() -> list[str]:
     """What follows from the kind of label, and how texts are read."""
     kinds = []
     for kind, about in KINDS.items():
-        heads = [*about.heads, "", ""][:3]
-        defaults = [coded([name] if name else []) for name in (*heads, about.loss)]
+        chosen = zip([*about.heads, "", ""], [*(about.random_heads or about.heads), "", ""], range(3), strict=False)
+        heads = [list(dict.fromkeys(name for name in names if name)) for *names, _ in chosen]
+        defaults = [coded(names) for names in (*heads, [about.loss] if about.loss else [])]
         metrics = sorted(own_metrics(kind), key=lambda name: name != about.metric)  # the default first
         kinds.append((f"`{kind}`", about.predicts, *defaults, coded(metrics)))
     reads = [
@@ -152,8 +153,7 @@ def label_sections() -> list[str]:
         prose("""
             These are the defaults of a task that names no head, loss or metric. A task with three text columns and no
             label has the kind `triplets`; a task with one or two text columns and no label is `unlabelled`, for losses
-            that compare texts. With `head_start: random` the head for one text is `linear`, and for a pair `joined` for
-            classes, `difference_product` for yes or no, and `cosine` for a score.
+            that compare texts. The second of two heads is the default with `head_start: random`.
         """),
         table(
             (

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import plait
+from plait.data.predictions import Predictions
 from plait.progress import SilentProgress
 from plait.runs.directory import RunDirectory
 from plait.training.baselines import FROZEN, MAJORITY, ZERO_SHOT, _best_threshold, predict_baselines, score_baselines
@@ -80,3 +81,17 @@ def test_a_finished_run_says_what_it_gained_over_the_best_baseline(tiny_recipe, 
         assert gain.low <= gain.difference <= gain.high
     assert RunDirectory(tmp_path / "run").read_result().gains == result.gains
     assert plait.train(tiny_recipe(), tmp_path / "without", baselines=False).gains == {}
+
+
+def test_predictions_of_baselines_are_read_as_they_were_written(tmp_path):
+    run = RunDirectory(tmp_path)
+    assert run.read_baseline_predictions() == {}
+    chances = np.array([[0.2, 0.8], [0.9, 0.1]])
+    answers = {"dev": {FROZEN: {"a/b": Predictions(np.array([1, 0]), chances), "near": Predictions(np.ones(2), None)}}}
+    run.write_baseline_predictions(answers)
+    found = run.read_baseline_predictions()
+    assert list(found["dev"][FROZEN]) == ["a/b", "near"]
+    assert np.array_equal(found["dev"][FROZEN]["a/b"].probabilities, chances)
+    assert found["dev"][FROZEN]["near"].probabilities is None
+    (tmp_path / "baselines.npz").write_bytes(b"damaged")
+    assert run.read_baseline_predictions() == {}

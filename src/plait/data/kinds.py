@@ -28,7 +28,6 @@ class LabelKind:
     predicts: str  # what a task of this kind predicts, in a few words
     rows: str  # how messages name labels of this kind
     heads: tuple[str, ...]  # the default head for one, two and three texts; "" where there is none
-    random_heads: tuple[str, ...]  # the same for heads that start from random weights
     loss: str | None  # the default
     metric: str | None  # the default
     describe: "Callable[[Labels], str]"  # classes or range, for people
@@ -42,6 +41,7 @@ class LabelKind:
     is_score: bool = False  # a number in a range, without probabilities
     is_yes_no: bool = False
     symmetric: bool = False  # whether the label of a pair does not depend on the order of its texts
+    random_heads: tuple[str, ...] | None = None  # the default heads if they start from random weights; None: the same
     unbalanced_metric: str | None = None  # the metric to prefer if one class is far more common than another
 
     @property
@@ -193,7 +193,6 @@ KINDS: Mapping[str, LabelKind] = {
         predicts="which of two texts is closer",
         rows="triplets",
         heads=("", "", "nearer"),
-        random_heads=("", "", "nearer"),
         loss="simcse_supervised",
         metric="accuracy",
         describe=lambda labels: "anchor, positive, hard negative",
@@ -208,7 +207,6 @@ KINDS: Mapping[str, LabelKind] = {
         predicts="nothing, it only trains the encoder",
         rows="rows without a label",
         heads=("", ""),
-        random_heads=("", ""),
         loss=None,
         metric=None,
         describe=lambda labels: "no label",

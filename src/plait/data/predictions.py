@@ -3,7 +3,7 @@
 n examples, C classes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,15 @@ class Predictions:
     def rows(self, rows: np.ndarray | Sequence[int]) -> "Predictions":
         """The predictions for some examples."""
         return Predictions(self.values[rows], None if self.probabilities is None else self.probabilities[rows])
+
+    def to_arrays(self, prefix: str) -> dict[str, np.ndarray]:
+        """As named arrays, for a file that holds the predictions of several tasks."""
+        found = {f"{prefix}/values": self.values, f"{prefix}/probabilities": self.probabilities}
+        return {name: array for name, array in found.items() if array is not None}
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, np.ndarray], prefix: str) -> "Predictions":
+        return Predictions(arrays[f"{prefix}/values"], arrays.get(f"{prefix}/probabilities"))
 
     @staticmethod
     def joined(parts: "Sequence[Predictions]") -> "Predictions":

@@ -6,6 +6,7 @@ name; the bias that is added to its product tells which layer it belongs to.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,7 +41,7 @@ def read_onnx_weights(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     return tensors, others
 
 
-def _linear_weights(graph: "onnx.GraphProto", arrays: dict[str, Tensor]) -> Iterator[tuple[str, tuple[str, Tensor]]]:  # type: ignore[name-defined]  # noqa: F821
+def _linear_weights(graph: Any, arrays: dict[str, Tensor]) -> Iterator[tuple[str, tuple[str, Tensor]]]:
     """The name of each linear layer's weight in the graph, with its name and value in torch."""
     biases = {
         given: bias.removesuffix(".bias")

@@ -87,7 +87,9 @@ def mean_score(scores: dict[str, TaskScores]) -> float:
     return float(np.mean([task.value for task in scores.values()]))
 
 
-def metric_on(spec: TaskSpec, labels_n: np.ndarray, predictions: Predictions, rows: np.ndarray) -> float:
-    """The task's own metric on some rows."""
-    chosen = predictions.rows(rows)
-    return METRICS[spec.metric].functions[spec.labels.kind](labels_n[rows], chosen.values, chosen.probabilities)
+def metric_on(spec: TaskSpec, labels_n: np.ndarray, predictions: Predictions, rows: np.ndarray | None = None) -> float:
+    """The task's own metric on all examples, or on some rows."""
+    metric = METRICS[spec.metric].functions[spec.labels.kind]
+    if rows is not None:
+        labels_n, predictions = labels_n[rows], predictions.rows(rows)
+    return metric(labels_n, predictions.values, predictions.probabilities)

@@ -20,10 +20,9 @@ def measure_gain(
     spec: TaskSpec, split: str, labels_n: np.ndarray, ours: Predictions, baselines: Mapping[str, Predictions]
 ) -> Gain | None:
     """The gain over the baseline with the highest score; None if no score is defined on these examples."""
-    every = np.arange(len(labels_n))
-    scores = {name: metric_on(spec, labels_n, predictions, every) for name, predictions in baselines.items()}
+    scores = {name: metric_on(spec, labels_n, predictions) for name, predictions in baselines.items()}
     defined = {name: score for name, score in scores.items() if np.isfinite(score)}
-    score = metric_on(spec, labels_n, ours, every)
+    score = metric_on(spec, labels_n, ours)
     if not defined or not np.isfinite(score):
         return None
     best = max(defined, key=defined.__getitem__)

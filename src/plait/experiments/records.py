@@ -87,10 +87,7 @@ def read_predictions(file: Path) -> dict[str, LabelledPredictions]:
             found = {name: arrays[name] for name in arrays.files}
         tasks = [name.removesuffix("/labels") for name in found if name.endswith("/labels")]
         return {
-            task: LabelledPredictions(
-                found[f"{task}/labels"], Predictions(found[f"{task}/values"], found.get(f"{task}/probabilities"))
-            )
-            for task in tasks
+            task: LabelledPredictions(found[f"{task}/labels"], Predictions.from_arrays(found, task)) for task in tasks
         }
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         raise RunError(f"{file}: damaged; remove it and the cell.json beside it to score the cell again") from None
@@ -99,8 +96,6 @@ def read_predictions(file: Path) -> dict[str, LabelledPredictions]:
 def write_predictions(file: Path, predictions: Mapping[str, LabelledPredictions]) -> None:
     arrays: dict[str, np.ndarray] = {}
     for task, of_task in predictions.items():
-        arrays[f"{task}/labels"], arrays[f"{task}/values"] = of_task.labels, of_task.predictions.values
-        if of_task.predictions.probabilities is not None:
-            arrays[f"{task}/probabilities"] = of_task.predictions.probabilities
+        arrays |= {f"{task}/labels": of_task.labels, **of_task.predictions.to_arrays(task)}
     with atomic_file(file) as temporary, temporary.open("wb") as target:
         np.savez_compressed(target, **arrays)  # type: ignore[arg-type]

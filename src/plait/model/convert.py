@@ -54,9 +54,10 @@ def convert(source: Path, out: Path, *, encoder: str | None = None) -> Converted
     out = out.resolve()
     _check_is_new(out)
     files = _find_weights(source)
-    graph = files[0] if files[0].suffix == ".onnx" else None
-    for file in [] if graph else files:
-        _check_first_bytes(file)
+    is_graph = files[0].suffix == ".onnx"
+    if not is_graph:
+        for file in files:
+            _check_first_bytes(file)
     folder = find_checkpoint(encoder, weights=False).folder if encoder else _settings_folder(files[0])
     for names in (("config.json",), ("tokenizer.json", "vocab.txt")):
         if not encoder and not any((folder / name).is_file() for name in names):
@@ -67,8 +68,10 @@ def convert(source: Path, out: Path, *, encoder: str | None = None) -> Converted
     config = read_config(folder)
     load_tokenizer(folder)
     with atomic_folder(out) as place:
-        unpickled = place / "unpickled.safetensors"
-        tensors, others = read_onnx_weights(graph) if graph else _unpickle(files, unpickled)
+        if is_graph:
+            tensors, others = read_onnx_weights(files[0])
+        else:
+            tensors, others = _unpickle(files, place / "unpickled.safetensors")
         found, left_out = _pick_encoder(tensors, others, source)
         written = to_checkpoint(load_encoder(found, config, pooler=False, where=source))
         save_tensors(written, place / "model.safetensors", metadata={"format": "pt"})

@@ -117,7 +117,8 @@ def resolve_task(recipe: Recipe, name: str, limit: int, width: int, known: TaskS
 def default_head(kind: Kind, texts: int, head_start: str = "frozen") -> str:
     """The head of a task that names none; "" if it has none."""
     about = KINDS[kind]
-    return (about.heads if head_start == "frozen" else about.random_heads)[texts - 1]
+    heads = about.random_heads if head_start == "random" else None
+    return (heads or about.heads)[texts - 1]
 
 
 def _spec_of(name: str, task: Task, labels: Labels, limit: int) -> TaskSpec:

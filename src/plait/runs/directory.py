@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -100,30 +101,29 @@ class RunDirectory:
     def write_baselines(self, baselines: Mapping[str, Any]) -> None:
         write_json(self._baselines, baselines)
 
-    def read_baseline_predictions(self) -> Mapping[str, Mapping[str, Mapping[str, Predictions]]]:
-        """Split → baseline → task → predictions; empty if they were not stored."""
+    def read_baseline_predictions(self) -> dict[str, dict[str, dict[str, Predictions]]]:
+        """Split → baseline → task → predictions; empty if they were not stored, or are damaged."""
+        try:
+            with np.load(self._baseline_predictions, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        except (OSError, ValueError, zipfile.BadZipFile):
+            return {}
         found: dict[str, dict[str, dict[str, Predictions]]] = {}
-        if not self._baseline_predictions.is_file():
-            return found
-        with np.load(self._baseline_predictions) as arrays:
-            for key in arrays.files:
-                split, baseline, task, part = key.split("/")
-                if part == "values":
-                    probabilities = f"{split}/{baseline}/{task}/probabilities"
-                    given = arrays[probabilities] if probabilities in arrays.files else None
-                    found.setdefault(split, {}).setdefault(baseline, {})[task] = Predictions(arrays[key], given)
+        for name in arrays:
+            prefix, _, what = name.rpartition("/")
+            if what == "values":
+                split, baseline, task = prefix.split("/", 2)  # only a task may have a slash in its name
+                found.setdefault(split, {}).setdefault(baseline, {})[task] = Predictions.from_arrays(arrays, prefix)
         return found
 
     def write_baseline_predictions(self, answers: Mapping[str, Mapping[str, Mapping[str, Predictions]]]) -> None:
-        arrays = {}
+        arrays: dict[str, np.ndarray] = {}
         for split, baselines in answers.items():
             for baseline, tasks in baselines.items():
                 for task, predictions in tasks.items():
-                    arrays[f"{split}/{baseline}/{task}/values"] = predictions.values
-                    if predictions.probabilities is not None:
-                        arrays[f"{split}/{baseline}/{task}/probabilities"] = predictions.probabilities
+                    arrays |= predictions.to_arrays(f"{split}/{baseline}/{task}")
         with atomic_file(self._baseline_predictions) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # no key is called allow_pickle
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
     def read_single_task_scores(self) -> dict[str, float] | None:
         """Task → its score when trained alone; None if they are not all measured yet."""

@@ -14,9 +14,8 @@ from torch import Tensor
 from plait.data.batch import views_of
 from plait.data.predictions import Predictions
 from plait.errors import NotFiniteError, RecipeError
-from plait.evaluation.evaluate import score_kept_tasks, score_task
+from plait.evaluation.evaluate import metric_on, score_kept_tasks, score_task
 from plait.evaluation.gain import measure_gain
-from plait.metrics import METRICS
 from plait.model.decode import decode
 from plait.model.encode_texts import embed_views, predict_columns
 from plait.model.model import Model
@@ -275,5 +274,4 @@ def _best_threshold(cosines_n: np.ndarray, labels_n: np.ndarray) -> float:
 
 def _measure(task: ResolvedTask, split: str, predictions: Predictions) -> float:
     """The task's own metric."""
-    metric = METRICS[task.spec.metric].functions[task.spec.labels.kind]
-    return metric(task.splits[split].labels, predictions.values, predictions.probabilities)
+    return metric_on(task.spec, task.splits[split].labels, predictions)

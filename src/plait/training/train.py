@@ -301,13 +301,7 @@ def _refit(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _
     else:
         if not part.is_trained:
             progress.note("refit: training once more, on all rows")
-            try:
-                if part.has_begun:
-                    resume(part.folder, recipe=recipe, progress=progress, stop=stop)  # with this run's file locations
-                else:
-                    train(recipe, part.folder, baselines=False, progress=progress, stop=stop)
-            except Stopped:
-                raise Stopped(f"stopped during the refit; resume with plait train --resume {run.folder}") from None
+            _train_inside(run, part, recipe, "during the refit", progress, stop)
         load_weights(model, part.best)
     save_model(model, run.best, replace(open_directory(run.best).record.provenance, refit=True))
     shutil.rmtree(part.folder, ignore_errors=True)
@@ -336,13 +330,7 @@ def _train_single_tasks(run: RunDirectory, resolved: ResolvedRun, progress: Prog
             progress.note(f"{name}: training it alone")
             recipe = single_task_recipe(resolved.recipe, name)
             try:
-                if part.has_begun:
-                    resume(part.folder, recipe=recipe, progress=progress, stop=stop)  # with this run's file locations
-                else:
-                    train(recipe, part.folder, baselines=False, progress=progress, stop=stop)
-            except Stopped:
-                where = f"stopped while training {name} alone"
-                raise Stopped(f"{where}; resume with plait train --resume {run.folder}") from None
+                _train_inside(run, part, recipe, f"while training {name} alone", progress, stop)
             except RecipeError as error:  # a head without weights on a frozen encoder
                 if part.has_begun:
                     raise
@@ -353,6 +341,19 @@ def _train_single_tasks(run: RunDirectory, resolved: ResolvedRun, progress: Prog
             scores[name] = found[task.spec.metric]
     run.write_single_task_scores(scores)
     return scores
+
+
+def _train_inside(
+    run: RunDirectory, part: RunDirectory, recipe: Recipe, when: str, progress: Progress, stop: _Stop
+) -> None:
+    """Train a run inside another one, or resume it with the other one's file locations."""
+    try:
+        if part.has_begun:
+            resume(part.folder, recipe=recipe, progress=progress, stop=stop)
+        else:
+            train(recipe, part.folder, baselines=False, progress=progress, stop=stop)
+    except Stopped:
+        raise Stopped(f"stopped {when}; resume with plait train --resume {run.folder}") from None
 
 
 def _report_data(run: RunDirectory, resolved: ResolvedRun, progress: Progress) -> None:

@@ -55,9 +55,8 @@ def start_heads(
             inputs_nF = _inputs_of(layer, model, name, embed_tables(model, own))
             strata = tasks[name].spec.labels.about.strata(chosen.labels)
             folds = k_folds(chosen.texts, strata, min(FOLDS, len(rows)), f"{seed}/{name}").parts
-            free = model.heads[name].unpenalised
             label_n, loss = _as_double(chosen.labels), _loss_of(objectives[name])
-            solve_layer(layer, inputs_nF, label_n, loss, folds, free)  # type: ignore[arg-type]
+            solve_layer(layer, inputs_nF, label_n, loss, folds, free=tasks[name].spec.head_class.unpenalised)
         progress.advance()
     progress.end()
 

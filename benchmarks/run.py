@@ -25,6 +25,7 @@ ORDER = (
     "embed",
     "embed_int8",
     "train",
+    "batches",
     "training_memory",
     "precision",
     "surgery",

@@ -51,7 +51,7 @@ def measure(seeds: list[int], overrides: list[str]) -> dict:
     for seed in seeds:
         changes = [*overrides, f"seed={seed}"]
         resolved = resolve_run(as_recipe("starter", None, None, changes))
-        frozen, _ = frozen_model(resolved, SilentProgress())
+        frozen, _ = frozen_model(resolved, {}, SilentProgress())
         with tempfile.TemporaryDirectory() as folder:
             result = train("starter", Path(folder) / "run", overrides=changes, baselines=False)
             seconds.append(result.seconds)

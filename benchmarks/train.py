@@ -47,18 +47,18 @@ TASKS = {  # as the peers train them: squared errors of cosines in [0, 1], contr
         "label": "label",
         "loss": {"name": "contrastive", "distance": "cosine", "margin": MARGIN},
     },
-    "sst": {"text": "text1", "label": {"column": "label", "kind": "classes"}},
+    "sst": {"text": "text1", "label": {"column": "label", "kind": "classes"}, "head": "linear"},
 }
 
 
-def resolve_with_plait(batches: Batches, setting: Setting) -> Any:
-    """The run that trains the rows of these batches."""
+def resolve_with_plait(rows: Batches, setting: Setting, **keys: str) -> Any:
+    """The run that trains the rows of these batches, with more keys of a recipe."""
     from plait.resolve.run import resolve_run
     from plait.training.train import as_recipe
 
     recipe = {
         "encoder": setting.minilm,
-        "tasks": {task: {"train": f"{task}.jsonl", **TASKS[task]} for task in batches},
+        "tasks": {task: {"train": f"{task}.jsonl", **TASKS[task]} for task in rows},
         "schedule": "alternate",
         "epochs": 1,
         "batch_size": BATCH,
@@ -67,9 +67,10 @@ def resolve_with_plait(batches: Batches, setting: Setting) -> Any:
         "weight_decay": DECAY,
         "clip": CLIP,
         "dropout": DROPOUT,
+        **keys,
     }
     with tempfile.TemporaryDirectory() as folder:
-        for task, own in batches.items():
+        for task, own in rows.items():
             write_task(Path(folder) / f"{task}.jsonl", [row for batch in own for row in batch])
         return resolve_run(as_recipe(recipe, folder, None, []))
 

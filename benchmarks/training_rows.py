@@ -51,7 +51,7 @@ def in_turns(batches: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def batches_of(drawn: Sequence[Row], size: int, minilm: str) -> list[list[Row]]:
-    """Batches of rows of similar length, in random order, as plait's own plan makes them."""
+    """Batches of rows of similar length, in random order, as `batches: sorted` makes them."""
     tokens = {row: sum(lengths) for row, lengths in zip(drawn, lengths_of(drawn, minilm), strict=True)}
     ordered = sorted(drawn, key=tokens.__getitem__)
     batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]

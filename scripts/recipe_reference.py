@@ -77,6 +77,7 @@ TAKES = {
     "predictions": "predictions",
     "all": "embeddings",
     "positives": "embeddings of positives",
+    "anchors": "embeddings, and which are positives",
     "same": "embeddings, and which pairs are positives",
     "label": "embeddings and labels",
     "tokens": "token states and labels",

@@ -20,7 +20,11 @@ SCORE_RANGE = (0.0, 5.0)
 # Loss → further options to test; the defaults are always tested. Few proxies are enough, and faster.
 OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "binary_cross_entropy": [{"threshold": 3.0}],
-    "info_nce": [{"denominator": "others"}],
+    "info_nce": [
+        {"denominator": "others"},
+        {"negatives": "labelled"},
+        {"denominator": "others", "hardest": 2},
+    ],
     "multiple_negatives": [{"similarity": "dot", "scale": 1.0}],
     "contrastive": [{"distance": "euclidean", "margin": 5.0}, {"distance": "cosine", "margin": 0.5}],
     "triplet": [{"margin": 1.0}, {"distance": "euclidean", "margin": 3.0}, {"distance": "cosine", "margin": 0.5}],
@@ -61,7 +65,12 @@ class LossCase:
         if self.loss.takes == "tokens":
             module: torch.nn.Module = self.loss.function(CLASSES, WIDTH, generator(0), **self.options)
             return module.to(dtype)
+        if self.loss.takes == "anchors" and self.sides == 3:
+            return self._anchors_third
         return partial(self.loss.function, **self.options)
+
+    def _anchors_third(self, first_BD: Tensor, second_BD: Tensor, third_BD: Tensor, anchor_B: Tensor) -> Tensor:
+        return self.loss.function(first_BD, second_BD, anchor_B, third_BD, **self.options)
 
     def draw(self, seed: int, rows: int = 7, dtype: torch.dtype = torch.float32) -> tuple[list[Tensor], list[Tensor]]:
         """Random inputs, and labels if it takes any."""
@@ -75,7 +84,7 @@ class LossCase:
         return [side.to(dtype) for side in inputs], labels
 
     def _labels(self, rows: int, source: torch.Generator) -> Tensor:
-        if self.loss.takes == "same" or self.kind == "yes_no":
+        if self.loss.takes in ("same", "anchors") or self.kind == "yes_no":
             return torch.randint(2, (rows,), generator=source)
         if self.kind == "multilabel":
             return torch.randint(2, (rows, CLASSES), generator=source)

@@ -1,10 +1,9 @@
 """Which tasks and rows each step trains, and with which learning rate."""
 
-import random
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
-from itertools import chain
+from itertools import chain, combinations, pairwise
 from math import ceil, cos, pi, sqrt
 
 import numpy as np
@@ -117,8 +116,8 @@ def test_epoch_ends_with_the_longest_task_by_default(schedule):
 # The rows of each step
 
 
-def task_rows(count: int, batch_size: int, take: float = 1.0, seed: int = 0) -> TaskRows:
-    return TaskRows(np.random.default_rng(seed).integers(3, 60, count), batch_size, take)
+def task_rows(count: int, batch_size: int, take: float = 1.0, seed: int = 0, made: str = "grouped") -> TaskRows:
+    return TaskRows(np.random.default_rng(seed).integers(3, 60, count), batch_size, take, made)
 
 
 TASKS = {"a": task_rows(53, 8), "b": task_rows(20, 5, seed=1), "c": task_rows(9, 8, seed=2)}
@@ -248,12 +247,29 @@ def test_rows_and_batches_of_a_pass_by_hand(count, take, batch_size, taken, batc
 
 
 def test_batches_group_rows_of_similar_length():
-    known = task_rows(2000, 10)
-    (steps,) = walk(Plan({"a": known}, together, 1, seed=7))
-    shuffled = random.Random(0).sample(range(2000), 2000)
-    grouped = spread(known.lengths, [rows for ((_, rows),) in steps])
-    mixed = spread(known.lengths, [shuffled[start : start + 10] for start in range(0, 2000, 10)])
-    assert grouped < mixed / 10  # sorted over 32 batches, a batch spans 1/32 of the lengths; mixed, most of them
+    def spread_of(made: str) -> float:
+        known = task_rows(2000, 10, made=made)
+        (steps,) = walk(Plan({"a": known}, together, 1, seed=7))
+        return spread(known.lengths, [rows for ((_, rows),) in steps])
+
+    assert spread_of("sorted") < spread_of("random") / 10  # over 32 batches, a batch spans 1/32 of the lengths
+    assert spread_of("grouped") < spread_of("random") * 0.6  # over two, half of them
+
+
+@pytest.mark.parametrize(("count", "batch_size"), [(350, 64), (1000, 32), (64, 8), (5000, 16)])
+def test_rows_meet_other_rows_in_the_next_pass(count, batch_size):
+    """The share of a row's mates that are its mates again in the next pass."""
+
+    def share_again(made: str) -> float:
+        plan = Plan({"a": task_rows(count, batch_size, made=made)}, together, 6, seed=7)
+        passes = [[rows for ((_, rows),) in steps] for steps in walk(plan)]
+        pairs = [{pair for rows in batches for pair in combinations(sorted(rows), 2)} for batches in passes]
+        return sum(len(one & other) for one, other in pairwise(pairs)) / sum(map(len, pairs[:-1]))
+
+    at_random = (batch_size - 1) / (count - 1)
+    assert share_again("random") == pytest.approx(at_random, rel=0.15)
+    assert share_again("grouped") < 2 * at_random
+    assert share_again("sorted") > 3 * at_random
 
 
 def test_batches_are_not_ordered_by_length():

@@ -40,7 +40,9 @@ _Batches = Mapping[str, int]  # task → number of batches in one pass over its 
 _Positive = Annotated[float, Gt(0)]
 _Share = Annotated[float, Ge(0), Lt(1)]
 
-_WINDOW = 32  # batches whose rows are sorted by length as one
+# How batches are made → batches whose rows are sorted by length as one. With windows of two, a row meets the same rows
+# again in the next pass at most twice as often as at random: rows that stay in one half of the lengths.
+_WINDOWS = {"random": 1, "grouped": 2, "sorted": 32}
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ class TaskRows:
     lengths: np.ndarray  # tokens of each row
     batch_size: int
     take: float  # share of the rows in one pass
+    made: str = "grouped"  # how its batches are made
 
     @property
     def taken(self) -> int:
@@ -198,17 +201,16 @@ class Plan:
         return self.pass_batches(task, number)[index]
 
     def _pass_batches(self, task: str, number: int) -> list[tuple[int, ...]]:
-        """The batches of one pass: shuffle the rows, take a share, group similar lengths, shuffle the batches."""
+        """The batches of one pass: shuffle the rows, take a share, group by length, shuffle the batches."""
         rows = self.tasks[task]
         generator = random.Random(f"{self.seed}/{task}/{number}")
         shuffled = list(range(len(rows.lengths)))
         generator.shuffle(shuffled)
-        taken = shuffled[: rows.taken]
-        size = rows.batch_size * _WINDOW
+        window = _WINDOWS[rows.made]
         batches = [
             batch
-            for start in range(0, len(taken), size)
-            for batch in _split(sorted(taken[start : start + size], key=rows.lengths.__getitem__), rows.batch_size)
+            for some in _split(shuffled[: rows.taken], rows.batch_size * window)
+            for batch in _split(sorted(some, key=rows.lengths.__getitem__) if window > 1 else some, rows.batch_size)
         ]
         generator.shuffle(batches)
         return batches

@@ -13,12 +13,12 @@ FIXTURE = Path(__file__).parents[1] / "fixtures/plait-0.1"
 
 @pytest.fixture
 def former(tmp_path, monkeypatch):
-    """A copy of the suite and its experiment, as the current directory; its recipes now say how heads started then."""
+    """A copy of the suite and its experiment, as the current directory; its recipes now say what was the default then."""
     for folder in ("suite", "experiment", "encoder", "data"):
         shutil.copytree(FIXTURE / folder, tmp_path / folder)
     for name in ("plain", "other"):
         with (tmp_path / f"suite/{name}.yaml").open("a", encoding="utf-8") as file:
-            file.write("head_start: random\n")
+            file.write("head_start: random\nbatches: sorted\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -181,6 +181,37 @@ def test_closer_positives_lower_the_loss():
             assert loss(a_BD, p_BD - 1e-3 * grad_p_BD) < loss(a_BD, p_BD)
 
 
+@pytest.mark.parametrize("denominator", ["all", "others"])
+@pytest.mark.parametrize("negatives", ["batch", "labelled"])
+@pytest.mark.parametrize("hardest", [None, 1, 3, 99])
+@pytest.mark.parametrize("triplets", [False, True])
+def test_info_nce_equals_the_formula_for_every_choice_of_negatives(denominator, negatives, hardest, triplets):
+    same = [True, False, True, False, True]
+    for seed in SEEDS:
+        a_BD, p_BD, n_BD = (F.normalize(side.double(), dim=-1) for side in draw_sides(seed))
+        total = 0.0
+        for i in (0, 2, 4):
+            rows = [j for j in range(5) if j != i and not (negatives == "labelled" and same[j])]
+            others = [p_BD[j] for j in rows] + ([a_BD[j] for j in rows] if denominator == "others" else [])
+            others += list(n_BD) if triplets else []
+            found = sorted((float(a_BD[i] @ h) / 0.5 for h in others), reverse=True)[:hardest]
+            own = float(a_BD[i] @ p_BD[i]) / 0.5
+            total += log(sum(map(exp, found)) + (exp(own) if denominator == "all" else 0)) - own
+        third = (n_BD,) if triplets else ()
+        options = {"temperature": 0.5, "denominator": denominator, "negatives": negatives, "hardest": hardest}
+        value = info_nce(a_BD, p_BD, torch.tensor(same), *third, **options).item()
+        assert value == pytest.approx(total / 3, abs=1e-12)
+
+
+@pytest.mark.parametrize("denominator", ["all", "others"])
+def test_info_nce_without_negatives_is_zero_with_gradients_of_zero(denominator):
+    a_BD, p_BD, _ = draw_sides(0)
+    for same in ([False] * 5, [True] * 5):  # no anchors; no pair that is labelled as different
+        loss = partial(info_nce, anchor_B=torch.tensor(same), negatives="labelled", denominator=denominator)
+        assert loss(a_BD, p_BD).item() == 0.0
+        assert all(grad_BD.abs().max() == 0 for grad_BD in gradients_of(loss, [a_BD, p_BD]))
+
+
 # multiple_negatives
 
 
@@ -215,7 +246,7 @@ def test_hard_negatives_join_the_candidates():
     for seed in SEEDS:
         a_BD, p_BD, n_BD = draw_sides(seed)
         expected = simcse_supervised(a_BD, p_BD, n_BD, temperature=0.1)
-        torch.testing.assert_close(info_nce(a_BD, p_BD, n_BD, temperature=0.1), expected)
+        torch.testing.assert_close(info_nce(a_BD, p_BD, None, n_BD, temperature=0.1), expected)
         torch.testing.assert_close(multiple_negatives(a_BD, p_BD, n_BD, scale=10.0), expected)
 
 
@@ -223,12 +254,12 @@ def test_info_nce_against_the_others_and_hard_negatives_by_hand():
     # Cosines as above; n₁ = (0, 1), n₂ = (1, 0). The others of a₁: a₂ 0, p₂ 0, n₁ 0, n₂ 1; of a₂: a₁ 0, p₁ 0.8, n₁ 1,
     # n₂ 0.
     negative_BD = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
-    value = info_nce(*PAIRS, negative_BD, temperature=0.2, denominator="others").item()
+    value = info_nce(*PAIRS, None, negative_BD, temperature=0.2, denominator="others").item()
     expected = (log(3 + exp(5)) - 3 + log(2 + exp(4) + exp(5)) - 5) / 2
     assert value == pytest.approx(expected, abs=1e-5)
 
 
 def test_single_triplet_is_compared_with_its_hard_negative():
     anchor_BD, positive_BD, negative_BD = torch.tensor([[[1.0, 0.0]], [[0.6, 0.8]], [[0.0, 1.0]]])
-    value = info_nce(anchor_BD, positive_BD, negative_BD, temperature=0.2, denominator="others").item()
+    value = info_nce(anchor_BD, positive_BD, None, negative_BD, temperature=0.2, denominator="others").item()
     assert value == pytest.approx(-3.0, abs=1e-5)  # 0 against 0.6 / 0.2

@@ -8,8 +8,9 @@ from scipy.special import expit
 from scipy.special import softmax as scipy_softmax
 
 from plait.data.labels import Labels
+from plait.evaluation.evaluate import score_predictions
 from plait.losses import LOSSES
-from plait.model.decode import LINKS, decode
+from plait.model.decode import LINKS, decode, within_range
 from plait.model.tasks import TaskSpec
 
 SEEDS = range(20)
@@ -149,11 +150,29 @@ def test_extreme_outputs_stay_probabilities(link):
 # Scores
 
 
-def test_identity_by_hand_and_clipped_to_the_range():
-    predictions = decode(column(-0.5, 0.0, 2.25, 5.0, 7.0), spec("identity"))
-    assert predictions.values.tolist() == [0.0, 0.0, 2.25, 5.0, 5.0]
+def test_identity_is_the_output_and_users_see_it_within_the_range():
+    outputs = (-0.5, 0.0, 2.25, 5.0, 7.0)
+    predictions = decode(column(*outputs), spec("identity"))
+    assert predictions.values.tolist() == list(outputs)
     assert predictions.probabilities is None
-    assert decode(column(-9.0, 0.0, 9.0), spec("identity", low=-1, high=1)).values.tolist() == [-1.0, 0.0, 1.0]
+    shown = within_range(predictions, spec("identity"))
+    assert shown.values.tolist() == [0.0, 0.0, 2.25, 5.0, 5.0]
+    narrow = spec("identity", low=-1, high=1)
+    assert within_range(decode(column(-9.0, 0.0, 9.0), narrow), narrow).values.tolist() == [-1.0, 0.0, 1.0]
+
+
+def test_metrics_compare_scores_as_they_are():
+    # Outputs in the order of the labels correlate perfectly; clipped to 0..5 they would not.
+    labels_n, outputs = np.array([0.0, 1.0, 2.0, 3.0]), (-6.0, -1.0, 4.0, 9.0)
+    predictions = decode(column(*outputs), spec("identity"))
+    assert score_predictions(spec("identity"), labels_n, predictions).values["pearson"] == close(1.0)
+    clipped = within_range(predictions, spec("identity"))
+    assert score_predictions(spec("identity"), labels_n, clipped).values["pearson"] < 0.95
+
+
+def test_only_scores_have_a_range():
+    predictions = decode(column(-2.0, 2.0), spec("sigmoid"))
+    assert within_range(predictions, spec("sigmoid")) is predictions
 
 
 def test_identity_changes_nothing_inside_the_range():
@@ -181,8 +200,9 @@ def test_scaled_sigmoid_of_the_range_from_0_to_1_is_the_sigmoid():
 
 @pytest.mark.parametrize("link", ["identity", "scaled_sigmoid"])
 @pytest.mark.parametrize(("low", "high"), [(0.0, 5.0), (1.0, 5.0), (-1.0, 1.0), (0.1, 0.7), (0.3, 0.9), (-0.3, 0.1)])
-def test_a_score_never_leaves_its_range(link, low, high):
-    values_n = decode(column(*EXTREME), spec(link, low=low, high=high)).values
+def test_users_never_see_a_score_outside_its_range(link, low, high):
+    scored = spec(link, low=low, high=high)
+    values_n = within_range(decode(column(*EXTREME), scored), scored).values
     assert low <= values_n.min() and values_n.max() <= high
     assert values_n[[0, -1]] == close([low, high])
     assert np.array_equal(values_n, np.sort(values_n))

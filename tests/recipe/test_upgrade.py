@@ -38,6 +38,11 @@ def test_heads_of_a_saved_recipe_started_from_random_weights():
     assert upgrade_recipe({}) == {}  # a model that was not trained
 
 
+def test_batches_of_a_saved_recipe_were_sorted_by_length():
+    assert upgrade_recipe(OLD)["batches"] == "sorted"
+    assert upgrade_recipe({**OLD, "batches": "random"})["batches"] == "random"
+
+
 def test_upgrading_changes_neither_a_current_recipe_nor_its_argument():
     new = upgrade_recipe(OLD)
     assert upgrade_recipe(new) == new
@@ -46,7 +51,7 @@ def test_upgrading_changes_neither_a_current_recipe_nor_its_argument():
 
 @pytest.mark.parametrize("label", [None, "mood", ["a", "b"], {"column": ["mood"], "kind": None}])
 def test_other_labels_are_left_unchanged(label):
-    saved = {"encoder": "tiny", "head_start": "random", "tasks": {"mood": {"label": label}}}
+    saved = {"encoder": "tiny", "head_start": "random", "batches": "sorted", "tasks": {"mood": {"label": label}}}
     assert upgrade_recipe(saved) == saved
 
 

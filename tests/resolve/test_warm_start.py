@@ -33,7 +33,8 @@ def fourth(tmp_path):
 
 
 def recipe_from_model(first, tasks, **keys):
-    return {"encoder": str(first.model), "tasks": tasks, "epochs": 2, "batch_size": 8, "lr": 1e-3, **keys}
+    same = {"epochs": 2, "batch_size": 8, "batches": "sorted", "lr": 1e-3}
+    return {"encoder": str(first.model), "tasks": tasks, **same, **keys}
 
 
 def train_from(first, tasks, out, **keys):

@@ -13,7 +13,7 @@ from small_runs import metrics_lines, resolve
 
 def measured(recipe: dict) -> dict:
     resolved = resolve(recipe)
-    return score_baselines(resolved, predict_baselines(resolved, SilentProgress()))
+    return score_baselines(resolved, predict_baselines(resolved, {}, SilentProgress()))
 
 
 def test_every_task_has_its_baselines(tiny_recipe):

@@ -15,9 +15,11 @@ def one_task(recipe: dict, task: str, **changes) -> dict:
 
 
 def test_a_loss_on_positives_is_refused_if_the_data_has_none(tiny_recipe):
-    message = "near.loss: info_nce needs at least two positive pairs, and none of 24 training rows is one; check"
+    message = "near.loss: info_nce needs positive pairs, and none of 24 training rows is one; check"
     with pytest.raises(PlaitError, match=message):
         resolve(one_task(tiny_recipe(), "near", loss=["mse", {"name": "info_nce", "positive_above": 5}]))
+    with pytest.raises(PlaitError, match="multiple_negatives needs at least two positive pairs, and none of 24"):
+        resolve(one_task(tiny_recipe(), "near", loss=["mse", {"name": "multiple_negatives", "positive_above": 5}]))
     resolve(one_task(tiny_recipe(), "near", loss=["mse", {"name": "contrastive", "positive_above": 5}]))
 
 

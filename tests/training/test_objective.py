@@ -1,5 +1,6 @@
 """The objective of a task: its losses, weighted, each called with what it takes from a batch."""
 
+import math
 from functools import partial
 
 import pytest
@@ -68,8 +69,27 @@ def test_only_pairs_with_a_high_score_are_positives():
 def test_only_pairs_with_the_positive_label_are_positives():
     labels = torch.tensor([2, 0, 2, 1, 2, 0])
     rows = [0, 2, 4]
-    found = value({"name": "info_nce", "positive_label": "entailment", "temperature": 0.1}, labels, 2.0)
-    assert found == pytest.approx(info_nce(U[rows], V[rows], temperature=0.1).item(), abs=1e-6)
+    found = value({"name": "multiple_negatives", "positive_label": "entailment"}, labels, 2.0)
+    assert found == pytest.approx(multiple_negatives(U[rows], V[rows]).item(), abs=1e-6)
+
+
+def test_info_nce_compares_a_positive_with_the_texts_of_all_rows():
+    # One pair with score 5 beside five with score 0: the sum over the 10 texts of the other pairs.
+    scores = torch.tensor([0.0, 0.0, 5.0, 0.0, 0.0, 0.0])
+    loss = {"name": "info_nce", "positive_above": 3, "denominator": "others", "temperature": 0.1}
+    u, v = nn.functional.normalize(U.double(), dim=-1), nn.functional.normalize(V.double(), dim=-1)
+    rest = sum(math.exp(u[2] @ other / 0.1) for row in (0, 1, 3, 4, 5) for other in (u[row], v[row]))
+    assert value(loss, scores, 3.0) == pytest.approx(-math.log(math.exp(u[2] @ v[2] / 0.1) / rest), abs=1e-5)
+    among_second = sum(math.exp(u[2] @ other / 0.1) for other in v)
+    expected = -math.log(math.exp(u[2] @ v[2] / 0.1) / among_second)
+    assert value({**loss, "denominator": "all"}, scores, 3.0) == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_first_version_of_info_nce_sees_the_positives_only():
+    scores, rows = torch.tensor([0.0, 4.0, 5.0, 3.9, 4.5, 1.0]), [1, 2, 4]
+    found = value({"name": "info_nce.v1", "positive_above": 4}, scores, 4.0)
+    assert found == pytest.approx(info_nce(U[rows], V[rows]).item(), abs=1e-6)
+    assert value({"name": "info_nce", "positive_above": 4}, scores, 4.0) > found
 
 
 def test_contrastive_gets_every_pair_and_which_are_positives():
@@ -85,3 +105,4 @@ def test_supervised_contrastive_gets_the_labels():
 
 def test_a_batch_without_positives_has_loss_zero():
     assert value({"name": "multiple_negatives", "positive_above": 4}, torch.zeros(6), 4.0) == 0.0
+    assert value({"name": "info_nce", "positive_above": 4}, torch.zeros(6), 4.0) == 0.0

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import plait
+from plait import measurement_cache
 from plait.measurement_cache import cache_file
 from plait.model.directory.load import load_model
 from plait.progress import SilentProgress
@@ -17,7 +18,8 @@ from small_runs import Recorder, stop_after
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
-    """An empty cache, four threads, and no OMP_NUM_THREADS."""
+    """An empty cache on a quiet machine, four threads, and no OMP_NUM_THREADS."""
+    monkeypatch.setattr(measurement_cache, "_busy_seconds", lambda: 0.0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     before = torch.get_num_threads()

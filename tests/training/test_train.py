@@ -69,8 +69,9 @@ def test_the_best_model_is_the_one_with_the_best_dev_score(tiny_recipe, tmp_path
     assert scores[result.best_step] == max(scores.values()) == result.scores["near"]["pearson"]
     model = plait.load(result.model)
     rows = [line.split(",") for line in (tmp_path / "data/near-dev.csv").read_text().splitlines()[1:]]
-    predicted = [prediction.score for prediction in model.predict("near", [(row[0], row[1]) for row in rows])]
-    assert np.corrcoef(predicted, [float(row[2]) for row in rows])[0, 1] == pytest.approx(
+    columns = [[row[0] for row in rows], [row[1] for row in rows]]
+    predicted_n = model.predict_columns("near", columns).predictions.values
+    assert np.corrcoef(predicted_n, [float(row[2]) for row in rows])[0, 1] == pytest.approx(
         max(scores.values()), abs=1e-6
     )
 

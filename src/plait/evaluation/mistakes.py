@@ -15,6 +15,7 @@ from plait.data.predictions import Predictions
 from plait.data.write import csv_cell, csv_lines, json_line
 from plait.errors import RequestError
 from plait.files import atomic_file
+from plait.model.decode import within_range
 from plait.model.tasks import TaskSpec
 
 __all__ = ["Mistake", "check_place", "find_mistakes", "write_mistakes"]
@@ -39,7 +40,7 @@ class Mistake:
 
 def find_mistakes(spec: TaskSpec, examples: Examples, predictions: Predictions) -> list[Mistake]:
     """The wrong predictions of a task, most confident first; for scores every example, largest error first."""
-    scored = spec.labels.about.is_score
+    scored, predictions = spec.labels.about.is_score, within_range(predictions, spec)
     badness_n = _score_errors(examples, predictions) if scored else _confidence_if_wrong(examples, predictions)
     wrong = [int(row) for row in np.argsort(-badness_n, kind="stable") if badness_n[row] >= 0]
     return [

@@ -9,6 +9,7 @@ import numpy as np
 
 from plait.data.examples import Examples
 from plait.data.predictions import Predictions
+from plait.model.decode import within_range
 from plait.model.encode_texts import Advance, AnyModel, predict_columns
 
 __all__ = ["Order", "measure_order", "needs_pass"]
@@ -53,7 +54,8 @@ def measure_order(
     first, second = examples.texts
     swapped = predict_columns(model, task, (second, first), advance=advance).predictions
     if scored:
-        return Order(None, float(np.mean(np.abs(predictions.values - swapped.values))), symmetric=False)
+        shown_n, swapped_n = (within_range(one, spec).values for one in (predictions, swapped))
+        return Order(None, float(np.mean(np.abs(shown_n - swapped_n))), symmetric=False)
     differs_n = (predictions.values != swapped.values).reshape(len(examples), -1).any(axis=1)
     return Order(float(np.mean(differs_n)), None, symmetric=False)
 

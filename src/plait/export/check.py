@@ -14,6 +14,7 @@ from plait.data.batch import tokenize_views
 from plait.errors import ExecutionError
 from plait.export.texts import sample_columns
 from plait.export.write import GraphFile
+from plait.model.decode import within_range
 from plait.model.encode_texts import embed_views, predict_columns
 from plait.model.engines.onnx import ENCODER, POOLED, OnnxEngine, open_graph, pad
 from plait.model.model import Model
@@ -88,7 +89,8 @@ def _compare_output(
         return Agreement(graph.name, output, largest, float(cosines_S.min()), float(cosines_S.mean()))
     expected, labels = predict_columns(model, task, columns).predictions, model.tasks[task].labels
     if expected.probabilities is None:
-        return Agreement(graph.name, output, float(np.abs(found - expected.values).max()) / (labels.high - labels.low))
+        scores_S = within_range(expected, model.tasks[task]).values
+        return Agreement(graph.name, output, float(np.abs(found - scores_S).max()) / (labels.high - labels.low))
     return Agreement(graph.name, output, float(np.abs(found - expected.probabilities).max()))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from plait.data.frames import columns_of, is_frame
 from plait.data.predictions import Predictions
 from plait.errors import RequestError, did_you_mean
+from plait.model.decode import within_range
 from plait.model.directory.load import EngineName, LoadedModel, load_model
 from plait.model.encode_texts import Advance, Embedded, Predicted, embed_texts, predict_columns
 from plait.model.engines.workers import use_workers
@@ -104,9 +105,9 @@ class Predictor:
 
 
 def as_predictions(spec: TaskSpec, predictions: Predictions) -> list[Prediction]:
-    """Predictions one by one, with the names of the classes."""
+    """Predictions one by one, with the names of the classes; scores are clipped to their range."""
     if predictions.probabilities is None:
-        return [Prediction(None, float(value), None) for value in predictions.values]
+        return [Prediction(None, float(value), None) for value in within_range(predictions, spec).values]
     names = spec.labels.names
     found = []
     for value, shares in zip(predictions.values, predictions.probabilities, strict=True):

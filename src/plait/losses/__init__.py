@@ -11,6 +11,7 @@ from annotated_types import Gt, Lt
 from plait.losses.embedding import (
     contrastive,
     info_nce,
+    info_nce_of_positives,
     multiple_negatives,
     simcse_supervised,
     simcse_unsupervised,
@@ -44,7 +45,8 @@ LOSSES: Registry[Loss] = Registry(
             implied_kind=lambda options: "score" if options.get("threshold") is not None else None,
         ),
         "mse": Loss(mse, {"score": "identity"}),
-        "info_nce": Loss(info_nce, _POSITIVES, "positives", ("apart", "triple")),
+        "info_nce.v1": Loss(info_nce_of_positives, _POSITIVES, "positives", ("apart", "triple")),
+        "info_nce.v2": Loss(info_nce, _POSITIVES, "anchors", ("apart", "triple")),
         "multiple_negatives": Loss(multiple_negatives, _POSITIVES, "positives", ("apart", "triple")),
         "contrastive": Loss(contrastive, _PAIRS, "same", ("apart",)),
         "simcse_unsupervised": Loss(simcse_unsupervised, _TEXTS, "all", ("twice",)),

@@ -2,7 +2,7 @@
 
 A batch with nothing to compare has loss 0, never NaN, and gradients of 0.
 
-B batch, D width, X candidates that an anchor is compared with.
+B batch, D width, A anchors, X candidates that an anchor is compared with.
 """
 
 from typing import Annotated, Literal
@@ -15,6 +15,7 @@ from torch import Tensor
 __all__ = [
     "contrastive",
     "info_nce",
+    "info_nce_of_positives",
     "multiple_negatives",
     "simcse_supervised",
     "simcse_unsupervised",
@@ -24,6 +25,58 @@ __all__ = [
 
 
 def info_nce(
+    first_BD: Tensor,
+    second_BD: Tensor,
+    anchor_B: Tensor | None = None,
+    third_BD: Tensor | None = None,
+    *,
+    temperature: Annotated[float, Gt(0)] = 0.05,
+    denominator: Literal["all", "others"] = "all",
+    negatives: Literal["batch", "labelled"] = "batch",
+    hardest: Annotated[int, Gt(0)] | None = None,
+) -> Tensor:
+    """Each anchor must be closer, by cosine, to its positive than to other sentences; mean over the anchors.
+
+    The anchors are the first sentences of the pairs that are the same (default: of all pairs), the second ones are
+    their positives, and the sentences of all rows are candidates. `all`: the anchor must find its positive among the
+    second and third sentences (van den Oord 2018). `others`: the similarity to its positive against the similarities to
+    all other sentences of the batch, without the positive; this may be below 0, and is 0 for an anchor without others
+    (minbert-downstream eq. 3).
+
+    `negatives: labelled` leaves out the sentences of other pairs that are the same: only pairs that are not, and third
+    sentences, are negatives. `hardest` keeps the negatives that are most similar to the anchor, this many of them.
+    """
+    sides_BD = [side_BD for side_BD in (first_BD, second_BD, third_BD) if side_BD is not None]
+    _require_equal_shapes("info_nce", *sides_BD)
+    rows, device = len(first_BD), first_BD.device
+    anchor_B = torch.ones(rows, dtype=torch.bool, device=device) if anchor_B is None else anchor_B.bool()
+    _require_labels("info_nce", anchor_B, first_BD)
+    row_A = anchor_B.nonzero().squeeze(-1)  # the anchors
+    if not len(row_A):
+        return _zero_with_graph(*sides_BD)
+    unit_BD = [F.normalize(side_BD, dim=-1) for side_BD in sides_BD]
+    candidates_XD = torch.cat(unit_BD if denominator == "others" else unit_BD[1:])
+    scores_AX = unit_BD[0][row_A] @ candidates_XD.T / temperature
+    row_X = torch.arange(rows, device=device).repeat(len(candidates_XD) // rows)  # the row of each candidate
+    positive_A = row_A + (rows if denominator == "others" else 0)  # the column of each anchor's positive
+    is_third_X = torch.arange(len(row_X), device=device) >= len(row_X) - rows * (third_BD is not None)
+    negative_AX = (row_X != row_A.unsqueeze(1)) | is_third_X
+    if negatives == "labelled":
+        negative_AX &= ~anchor_B[row_X] | is_third_X
+    if hardest is not None and hardest < len(row_X):
+        harder_AX = scores_AX.detach().masked_fill(~negative_AX, float("-inf")).topk(hardest, dim=-1).indices
+        negative_AX &= torch.zeros_like(negative_AX).scatter_(1, harder_AX, True)
+    if denominator == "all":
+        negative_AX[torch.arange(len(row_A), device=device), positive_A] = True
+        found_AX = scores_AX.masked_fill(~negative_AX, float("-inf"))
+        return F.cross_entropy(found_AX, positive_A, reduction="sum") / len(row_A)
+    own_A = scores_AX.gather(1, positive_A.unsqueeze(1)).squeeze(1)
+    has_others_A = negative_AX.any(dim=1)
+    others_A = scores_AX[has_others_A].masked_fill(~negative_AX[has_others_A], float("-inf")).logsumexp(dim=-1)
+    return (others_A - own_A[has_others_A]).sum() / len(row_A)
+
+
+def info_nce_of_positives(
     anchor_BD: Tensor,
     positive_BD: Tensor,
     negative_BD: Tensor | None = None,
@@ -31,25 +84,8 @@ def info_nce(
     temperature: Annotated[float, Gt(0)] = 0.05,
     denominator: Literal["all", "others"] = "all",
 ) -> Tensor:
-    """Each anchor must be closer, by cosine, to its positive than to other sentences; mean over B.
-
-    `all`: the anchor must find its positive among all positives and hard negatives (van den Oord 2018). `others`: the
-    similarity to its positive against the similarities to all other sentences of the batch, without the positive; this
-    may be below 0, and is 0 for a single pair, which has no others (minbert-downstream eq. 3).
-    """
-    sides_BD = [side_BD for side_BD in (anchor_BD, positive_BD, negative_BD) if side_BD is not None]
-    _require_equal_shapes("info_nce", *sides_BD)
-    anchor_BD, *others_BD = (F.normalize(side_BD, dim=-1) for side_BD in sides_BD)
-    if denominator == "all":
-        return _find_own(anchor_BD @ torch.cat(others_BD).T / temperature)
-    if len(anchor_BD) < 2 and negative_BD is None:
-        return _zero_with_graph(*sides_BD)
-    scores_BX = anchor_BD @ torch.cat([anchor_BD, *others_BD]).T / temperature
-    pairs, column_X = len(anchor_BD), torch.arange(scores_BX.shape[1], device=scores_BX.device)
-    # True for each anchor itself and for its positive.
-    own_BX = (column_X % max(pairs, 1) == column_X[:pairs].unsqueeze(1)) & (column_X < 2 * pairs)
-    others_B = scores_BX.masked_fill(own_BX, float("-inf")).logsumexp(dim=-1)
-    return (others_B - scores_BX.diagonal(pairs)).sum() / max(pairs, 1)
+    """The first version of `info_nce`, which plait 0.1 trained with: the positive pairs of a batch alone."""
+    return info_nce(anchor_BD, positive_BD, None, negative_BD, temperature=temperature, denominator=denominator)
 
 
 def simcse_unsupervised(first_BD: Tensor, second_BD: Tensor, *, temperature: Annotated[float, Gt(0)] = 0.05) -> Tensor:

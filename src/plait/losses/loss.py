@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 __all__ = ["Loss", "ScoreRange", "Takes"]
 
-Takes = Literal["predictions", "all", "positives", "same", "label", "tokens"]
+Takes = Literal["predictions", "all", "positives", "anchors", "same", "label", "tokens"]
 ScoreRange = tuple[float, float] | None  # of a score; None for other kinds of label
 
 
@@ -16,7 +16,8 @@ class Loss:
 
     `predictions`: `function(outputs_BC, label_B, class_weights_C, label_smoothing, *, options)`.
     Embeddings: `function(*embeddings_BD, *, options)` on `all` rows, on the `positives` only, or on all rows with one
-    more argument: whether each row is a positive (`same`), or its `label`.
+    more argument: whether each row is a positive (`same`), or its `label`. `anchors` puts whether each row is a
+    positive after the first two embeddings; a third one, if there is one, follows.
     `tokens`: a module built by `function(classes, width, generator, *, options)` and called with the states of the
     tokens and the label of each.
     """
@@ -38,7 +39,7 @@ class Loss:
     @property
     def needs_positives(self) -> bool:
         """Whether it must know which pairs are positives."""
-        return self.takes in ("positives", "same")
+        return self.takes in ("positives", "anchors", "same")
 
     @property
     def of_head_input(self) -> bool:

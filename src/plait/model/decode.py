@@ -1,4 +1,4 @@
-"""Outputs of a head → predictions, in the task's own labels and range.
+"""Outputs of a head → predictions, in the task's own labels.
 
 n examples, C outputs.
 """
@@ -10,7 +10,7 @@ import numpy as np
 from plait.data.predictions import Predictions
 from plait.model.tasks import TaskSpec
 
-__all__ = ["LINKS", "decode"]
+__all__ = ["LINKS", "decode", "within_range"]
 
 
 def _softmax(outputs_nC: np.ndarray, spec: TaskSpec) -> Predictions:
@@ -37,14 +37,14 @@ def _yes_or_no(outputs_nC: np.ndarray, spec: TaskSpec) -> Predictions:
 
 
 def _identity(outputs_nC: np.ndarray, spec: TaskSpec) -> Predictions:
-    """The output is the score, clipped to its range."""
-    return Predictions(outputs_nC[:, 0].clip(spec.labels.low, spec.labels.high), None)
+    """The output is the score; it may lie outside the task's range."""
+    return Predictions(outputs_nC[:, 0], None)
 
 
 def _scaled_sigmoid(outputs_nC: np.ndarray, spec: TaskSpec) -> Predictions:
     """The probability of a high score, scaled to the range (minbert-downstream BM)."""
     low, high = spec.labels.low, spec.labels.high
-    return Predictions((low + (high - low) * _sigmoid(outputs_nC[:, 0])).clip(low, high), None)
+    return Predictions(low + (high - low) * _sigmoid(outputs_nC[:, 0]), None)
 
 
 def _sigmoid(values: np.ndarray) -> np.ndarray:
@@ -65,3 +65,10 @@ LINKS: Mapping[str, Callable[[np.ndarray, TaskSpec], Predictions]] = {
 def decode(outputs_nC: np.ndarray, spec: TaskSpec) -> Predictions:
     """A task's predictions from the outputs of its head."""
     return LINKS[spec.link](outputs_nC.astype(np.float64), spec)
+
+
+def within_range(predictions: Predictions, spec: TaskSpec) -> Predictions:
+    """Predictions as users see them: scores clipped to the task's range. Metrics compare the scores as they are."""
+    if not spec.labels.about.is_score:
+        return predictions
+    return Predictions(predictions.values.clip(spec.labels.low, spec.labels.high), None)

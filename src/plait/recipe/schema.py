@@ -91,6 +91,10 @@ class LossChoice(Choice):
     a time (Gao 2021). Null: false."""
     chunk: Annotated[int, Field(gt=0)] | None = None
     """Rows that a cached loss encodes at a time. Null: 64."""
+    mine: bool | None = None
+    """Whether every pair gets a hard negative: before each epoch the encoder finds the second text of the training data
+    that is closest to the pair's first text, among those that are less similar to it than its own second text. Null:
+    false."""
 
 
 _Several = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
@@ -287,6 +291,10 @@ class Stage(_Frozen):
     """How many steps to train, instead of epochs."""
     batch_size: _Positive = 32
     """Rows of a task in one step."""
+    batches: Literal["random", "grouped", "sorted"] = "grouped"
+    """Which rows share a batch, drawn anew in each pass. `random`: any. `grouped`: of every two batches of random rows,
+    one gets the shorter texts and the other the longer ones, which trains faster. `sorted`: texts of like length out of
+    32 batches, faster still, but in small data mostly the same rows meet in every pass."""
     rows: _Positive | None = None
     """At most this many training rows of each task, drawn by the seed. Null: all."""
     dev_rows: _Positive | None = None

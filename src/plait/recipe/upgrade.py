@@ -31,6 +31,7 @@ def _upgrade_stage(stage: Mapping[str, Any]) -> dict[str, Any]:
     upgraded = _rename(stage)
     if "tasks" in upgraded:
         upgraded["tasks"] = {name: _upgrade_task(task) for name, task in upgraded["tasks"].items()}
+        upgraded.setdefault("batches", "sorted")
     return upgraded
 
 

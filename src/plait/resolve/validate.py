@@ -80,18 +80,15 @@ def validate_metric_classes(recipe: Recipe, name: str, task: Task, splits: dict[
 
 
 def validate_positives(recipe: Recipe, name: str, task: Task, labels: Labels, train: Examples) -> Iterator[str]:
-    """Losses that would learn nothing: each positive pair is contrasted with the other positives of its batch."""
+    """Losses that would learn nothing: without positives, or with one if it is compared with other positives only."""
     for loss in task.loss or ():
-        if LOSSES[loss.name].takes != "positives":
-            continue
+        needed = {"positives": 2, "anchors": 1}.get(LOSSES[loss.name].takes, 0)
         count = int(positive_rows(loss, labels, train.labels).sum())
-        if count < 2:
+        if count < needed:
+            pairs = "at least two positive pairs" if needed == 2 else "positive pairs"
             found = f"{count or 'none'} of {len(train):,} training rows is one"
             where = recipe.where("tasks", name, "loss")
-            yield (
-                f"{where}{loss.name} needs at least two positive pairs, and {found}; "
-                "check positive_above, positive_label and the data"
-            )
+            yield (f"{where}{loss.name} needs {pairs}, and {found}; check positive_above, positive_label and the data")
 
 
 def has_prediction_loss(task: Task) -> bool:
@@ -217,7 +214,7 @@ def _validate_loss_reading(where: str, loss: LossChoice, task: Task, recipe: Rec
     """Texts that a loss on embeddings or tokens cannot read, and keys that do not apply to it."""
     entry = LOSSES[loss.name]
     if entry.of_predictions:
-        for key in ("on", "cached", "chunk"):
+        for key in ("on", "cached", "chunk", "mine"):
             if getattr(loss, key) is not None:
                 yield f"{where}{key} is for losses on embeddings, and {loss.name} is on predictions; remove it"
         return
@@ -239,6 +236,9 @@ def _validate_loss_reading(where: str, loss: LossChoice, task: Task, recipe: Rec
         yield f"{where}on: head is for losses that compare texts, which {loss.name} does not"
     if loss.chunk is not None and not loss.cached:
         yield f"{where}chunk belongs to cached: true"
+    if loss.mine and ("triple" not in entry.reads or len(task.text) != 2):
+        fitting = ", ".join(name for name, other in LOSSES.items() if {"apart", "triple"} <= set(other.reads))
+        yield f"{where}mine: true finds third texts for tasks with two; suitable losses: {fitting}"
     of_tokens = [other.name for other in task.loss or () if LOSSES[other.name].takes == "tokens"]
     if loss.cached and of_tokens:
         yield f"{where}cached: true does not keep the tokens that {of_tokens[0]} needs; remove one of them"

@@ -26,6 +26,7 @@ from plait.resolve.task import ResolvedTask
 from plait.runs.directory import RunDirectory
 from plait.runs.records import Gain
 from plait.training.trainer import Trainer, build_stage_model
+from plait.training.warm_heads import SolvedHeads
 
 __all__ = [
     "BEFORE",
@@ -52,15 +53,18 @@ _Table = dict[str, dict[str, float]]  # baseline → task → the task's metric
 _Views = Mapping[str, Tensor]  # view → embeddings (n, D)
 
 
-def find_baselines(run: RunDirectory, resolved: ResolvedRun, progress: Progress) -> dict[str, Any]:
-    """The baselines of a run's last stage, measured once; a start model is always compared with itself before."""
+def find_baselines(run: RunDirectory, resolved: ResolvedRun, solved: SolvedHeads, progress: Progress) -> dict[str, Any]:
+    """The baselines of a run's last stage, measured once; a start model is always compared with itself before.
+
+    Heads that are solved for them are added to `solved`.
+    """
     last, wanted = resolved.stages[-1], run.record.baselines
     if not wanted and not last.start:
         return {}
     stored = run.read_baselines()
     if stored is None:
         try:
-            answers = predict_baselines(resolved, progress) if wanted else {}
+            answers = predict_baselines(resolved, solved, progress) if wanted else {}
         except NotFiniteError as error:
             raise NotFiniteError("while training heads on the frozen encoder:", *error.mistakes) from None
         run.write_baseline_predictions(answers)
@@ -71,9 +75,9 @@ def find_baselines(run: RunDirectory, resolved: ResolvedRun, progress: Progress)
     return stored
 
 
-def predict_baselines(resolved: ResolvedRun, progress: Progress) -> dict[str, _Answers]:
+def predict_baselines(resolved: ResolvedRun, solved: SolvedHeads, progress: Progress) -> dict[str, _Answers]:
     """What every baseline predicts for dev and test."""
-    model, views = frozen_model(resolved, progress)
+    model, views = frozen_model(resolved, solved, progress)
     return {split: _split_answers(model, resolved.stages[-1], split, views[split]) for split in views}
 
 
@@ -128,10 +132,12 @@ def _scores_before(resolved: ResolvedRun) -> dict[str, float]:
     return {name: scores.value for name, scores in {**score_kept_tasks(model, kept), **own}.items()}
 
 
-def frozen_model(resolved: ResolvedRun, progress: Progress) -> tuple[Model, dict[str, dict[str, _Views]]]:
+def frozen_model(
+    resolved: ResolvedRun, solved: SolvedHeads, progress: Progress
+) -> tuple[Model, dict[str, dict[str, _Views]]]:
     """The same recipe on a frozen encoder, and the embeddings of dev and test by split and task.
 
-    Heads are solved if the recipe starts them so, and trained otherwise.
+    Heads are solved if the recipe starts them so, and added to `solved`; otherwise they are trained.
     """
     last = resolved.stages[-1]
     recipe = last.recipe
@@ -157,7 +163,7 @@ def frozen_model(resolved: ResolvedRun, progress: Progress) -> tuple[Model, dict
         if any(split in task.splits for task in last.tasks.values())
     }
     if trainer and recipe.head_start == "frozen":
-        trainer.start_heads((), progress)
+        trainer.start_heads((), solved, progress)
     elif trainer:
         trainer.store_embeddings(progress)
         _train_heads(trainer, views.get("dev", {}), progress)

@@ -85,6 +85,11 @@ class Objective:
         return tuple(dict.fromkeys(view for part in self.parts for view in part.views))
 
     @property
+    def mines(self) -> bool:
+        """Whether a loss needs hard negatives from the training data, as third texts."""
+        return any(part.choice.mine for part in self.parts)
+
+    @property
     def projects(self) -> bool:
         """Whether a loss needs the head's projection."""
         return any(part.choice.on == "head" for part in self.parts)
@@ -115,6 +120,8 @@ class Objective:
         if takes == "positives":
             same_B = part.is_positive(label_B)
             return part.function(*(side_BD[same_B] for side_BD in sides_BD))
+        if takes == "anchors":
+            return part.function(*sides_BD[:2], part.is_positive(label_B), *sides_BD[2:])
         more = {"all": (), "same": (part.is_positive(label_B),), "label": (label_B,)}[takes]
         return part.function(*sides_BD, *more)
 
@@ -137,7 +144,7 @@ def make_objective(
             function = loss.function(len(labels.classes), width, generator, **choice.options).to(device)
         else:
             function = partial(loss.function, **choice.options)
-        way = reading_of(loss, texts)
+        way = "triple" if choice.mine else reading_of(loss, texts)
         parts.append(ObjectivePart(choice, function, VIEWS[way] if way else (), positive_label_of(choice, labels)))
     weights_C = None if task.class_weights is None else torch.from_numpy(task.class_weights).to(device)
     return Objective(tuple(parts), task.settings.weight, weights_C, task.settings.label_smoothing)

@@ -82,6 +82,7 @@ class StageRun:
         self.progress.begin(f"training, {stage}" if stage else "training", trainer.steps, position.step_in_stage)
         while position.step_in_stage < trainer.steps and not position.stopped_early:
             epoch = trainer.plan.epochs[position.epoch]
+            trainer.begin_epoch(self.progress, resumed=position.step_in_epoch > 0)
             for planned in islice(trainer.plan.epoch_plan(position.epoch), position.step_in_epoch, None):
                 losses = trainer.step(position.step_in_stage, planned)
                 position.step += 1

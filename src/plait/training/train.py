@@ -34,6 +34,7 @@ from plait.training.baselines import find_baselines, measure_gains
 from plait.training.stage import RunContext, StageRun, Stopped
 from plait.training.threads import choose_threads, restore_threads
 from plait.training.trainer import Trainer, build_start_model
+from plait.training.warm_heads import SolvedHeads
 
 __all__ = ["Stopped", "as_recipe", "check_unchanged", "resume", "train"]
 
@@ -198,13 +199,14 @@ def _run_to_end(run: RunDirectory, resolved: ResolvedRun, model: Model, progress
 def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progress: Progress, stop: _Stop) -> None:
     """The run itself, stage by stage; each stage starts with the best model of the one before."""
     _report_data(run, resolved, progress)
-    baselines = find_baselines(run, resolved, progress)
+    solved: SolvedHeads = {}  # for the baselines, and for the start of the stage that they are about
+    baselines = find_baselines(run, resolved, solved, progress)
     checkpoint = newest_checkpoint(run.checkpoints)
     position = read_position(checkpoint) if checkpoint else Position()
     run.cut_metrics(position.step if checkpoint else -1)
     with run.metrics.open("a", encoding="utf-8", buffering=1) as metrics:
         context = RunContext(run, resolved, metrics, baselines, progress, stop)
-        _train_stage(context, model, position, checkpoint)
+        _train_stage(context, model, position, checkpoint, solved if len(resolved.stages) == 1 else {})
         while position.stage + 1 < len(resolved.stages):
             which = "last" if position.best_score is None else "best"  # without a score the last model counts as best
             position = position.next_stage(_stage_result(run, resolved.stages[position.stage], position))
@@ -214,13 +216,20 @@ def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progre
     _finish(run, resolved, model, position, baselines)
 
 
-def _train_stage(context: RunContext, model: Model, position: Position, checkpoint: Path | None = None) -> None:
-    """One stage, from its beginning or from a checkpoint."""
+def _train_stage(
+    context: RunContext,
+    model: Model,
+    position: Position,
+    checkpoint: Path | None = None,
+    solved: SolvedHeads | None = None,
+) -> None:
+    """One stage, from its beginning, with heads that are solved already, or from a checkpoint."""
     trainer = Trainer(context.resolved.stages[position.stage], model, context.world)
     stage = StageRun(context, trainer, position)
     if not checkpoint and trainer.recipe.head_start == "frozen":
         earlier = context.resolved.stages[: position.stage]
-        trainer.start_heads({name for before in earlier for name in before.learning}, context.progress)
+        learned = {name for before in earlier for name in before.learning}
+        trainer.start_heads(learned, solved or {}, context.progress)
         stage.evaluate("start")
     name = context.stage_name(position.stage)
     if checkpoint:
@@ -297,7 +306,7 @@ def _refit(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _
     model = build_start_model(again)
     if _start_was_better(run, resolved):
         progress.note("refit: dev prefers the frozen encoder, so only the heads are solved again, on all rows")
-        Trainer(again.stages[-1], model).start_heads((), progress)
+        Trainer(again.stages[-1], model).start_heads((), {}, progress)
     else:
         if not part.is_trained:
             progress.note("refit: training once more, on all rows")

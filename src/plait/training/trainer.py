@@ -20,11 +20,12 @@ from plait.progress import Progress
 from plait.resolve.run import ResolvedRun, ResolvedStage
 from plait.schedules import LR_SCHEDULES, SCHEDULES, Plan, TaskRows
 from plait.training.lanes import Lanes
+from plait.training.mining import MinedNegatives
 from plait.training.objective import make_objective
 from plait.training.optimizer import make_optimizer, set_lr
 from plait.training.seeds import seeded
 from plait.training.step import StepParts, measure_conflict, shared_parameters, train_step
-from plait.training.warm_heads import start_heads
+from plait.training.warm_heads import SolvedHeads, start_heads
 from plait.world import World
 
 __all__ = ["Trainer", "build_stage_model", "build_start_model"]
@@ -120,6 +121,12 @@ class Trainer:
             for name, task in resolved.learning.items()
         }
         self.plan = _make_plan(resolved, self.tokens)
+        self.mined = {
+            name: MinedNegatives(task.splits["train"].texts)
+            for name, task in resolved.learning.items()
+            if self.objectives[name].mines
+        }
+        self._use_mined()
         self.steps = min(self.plan.steps, recipe.steps or self.plan.steps)
         self._stored: dict[str, dict[str, Tensor]] = {}  # with a frozen encoder: task → view → embeddings
         combine: str | None = recipe.schedule.options.get("combine")
@@ -151,14 +158,24 @@ class Trainer:
 
     @property
     def checkpoint_modules(self) -> dict[str, nn.Module]:
-        """Everything whose weights a checkpoint holds."""
-        return {"": self.model, **self.loss_modules}
+        """Everything whose tensors a checkpoint holds."""
+        mined = {f"mined/{task}/": module for task, module in self.mined.items()}
+        return {"": self.model, **self.loss_modules, **mined}
 
     def views(self, name: str) -> tuple[str, ...]:
         """The inputs of the encoder that a task's head and losses need for training."""
         spec = self.resolved.tasks[name].spec
-        head = spec.views if spec.head else ()
-        return tuple(dict.fromkeys([*head, *self.objectives[name].views]))
+        head, objective = spec.views if spec.head else (), self.objectives[name]
+        views = dict.fromkeys([*head, *objective.views])
+        return tuple(view for view in views if not (objective.mines and view == "third"))
+
+    def begin_epoch(self, progress: Progress, *, resumed: bool) -> None:
+        """Find the hard negatives of the epoch; an epoch that resumes has those of its checkpoint."""
+        if self.mined and not resumed:
+            progress.note(f"finding hard negatives: {', '.join(self.mined)}")
+            for name, negatives in self.mined.items():
+                negatives.find(self.model, self.tokens[name])
+        self._use_mined()
 
     def step(self, number: int, planned: PlannedStep) -> dict[str, float]:
         """Train one step; the loss of each task."""
@@ -186,11 +203,14 @@ class Trainer:
         self.cosines = cosines(rows.gram_KK, tasks) if rows and measured else {}
         return losses
 
-    def start_heads(self, learned: Collection[str], progress: Progress) -> None:
-        """Solve the heads of tasks that were not learned before for their training rows, on the encoder as it is."""
+    def start_heads(self, learned: Collection[str], solved: SolvedHeads, progress: Progress) -> None:
+        """Solve the heads of tasks that were not learned before for their training rows, on the encoder as it is.
+
+        What is in `solved` is taken from there, what is not is added.
+        """
         known = {*learned, *(self.resolved.start.tasks if self.resolved.start else ())}
         new = {name: task for name, task in self.resolved.learning.items() if name not in known and task.spec.head}
-        start_heads(self.model, self.objectives, self.tokens, new, f"{self.seed}/start", progress)
+        start_heads(self.model, self.objectives, self.tokens, new, f"{self.seed}/start", solved, progress)
 
     def store_embeddings(self, progress: Progress) -> None:
         """With a frozen encoder, encode every training text once."""
@@ -202,6 +222,10 @@ class Trainer:
         for name, tables in self.tokens.items():
             self._stored[name] = embed_tables(self.model, tables, advance=progress.advance)
         progress.end()
+
+    def _use_mined(self) -> None:
+        for name, negatives in self.mined.items():
+            self.tokens[name]["third"] = negatives.table(self.tokens[name])
 
     def _lr_span(self, number: int) -> tuple[int, int]:
         """The first step and the number of steps over which the learning rate runs: all, or those of one task."""
@@ -224,6 +248,7 @@ def _make_plan(resolved: ResolvedStage, tokens: dict[str, dict[str, TokenTable]]
             sum(table.lengths for table in tokens[name].values()),  # type: ignore[arg-type]  # arrays, at least one
             task.batch_size,
             task.settings.take,
+            recipe.batches,
         )
         for name, task in resolved.learning.items()
     }

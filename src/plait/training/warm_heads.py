@@ -24,7 +24,9 @@ from plait.resolve.task import ResolvedTask
 from plait.thread_pool import run_lanes
 from plait.training.objective import Objective, Pass
 
-__all__ = ["solve_layer", "start_heads"]
+__all__ = ["SolvedHeads", "solve_layer", "start_heads"]
+
+SolvedHeads = dict[str, tuple[Tensor, Tensor]]  # task → weights (C, F) and biases (C,) of the layer of its outputs
 
 _Loss = Callable[[Tensor, Tensor], Tensor]  # outputs (n, C) and labels → one number
 
@@ -40,25 +42,38 @@ def start_heads(
     tokens: Mapping[str, Mapping[str, TokenTable]],
     tasks: Mapping[str, ResolvedTask],
     seed: str,
+    solved: SolvedHeads,
     progress: Progress,
 ) -> None:
-    """Solve the heads of these tasks for their training rows; heads without a layer for it stay as they are."""
-    layers = {name: _output_layer(model, name) for name in tasks if objectives[name].predicts}
-    progress.begin("starting heads from the frozen encoder", len(layers))
+    """Solve the heads of these tasks for their training rows; heads without a layer for it stay as they are.
+
+    What is in `solved` is taken from there, what is not is added.
+    """
+    layers = {name: layer for name in tasks if objectives[name].predicts and (layer := _output_layer(model, name))}
+    unsolved = {name: layer for name, layer in layers.items() if name not in solved}
+    if unsolved:
+        progress.begin("starting heads from the frozen encoder", len(unsolved))
     model.eval()
-    for name, layer in layers.items():
-        if layer is not None:
-            train = tasks[name].splits["train"]
-            rows = np.linspace(0, len(train) - 1, min(MOST_ROWS, len(train))).astype(int).tolist()
-            chosen = train.chosen(rows)
-            own = {view: tokens[name][view].chosen(rows) for view in model.tasks[name].views}
-            inputs_nF = _inputs_of(layer, model, name, embed_tables(model, own))
-            strata = tasks[name].spec.labels.about.strata(chosen.labels)
-            folds = k_folds(chosen.texts, strata, min(FOLDS, len(rows)), f"{seed}/{name}").parts
-            label_n, loss = _as_double(chosen.labels), _loss_of(objectives[name])
-            solve_layer(layer, inputs_nF, label_n, loss, folds, free=tasks[name].spec.head_class.unpenalised)
+    for name, layer in unsolved.items():
+        train = tasks[name].splits["train"]
+        rows = np.linspace(0, len(train) - 1, min(MOST_ROWS, len(train))).astype(int).tolist()
+        chosen = train.chosen(rows)
+        own = {view: tokens[name][view].chosen(rows) for view in model.tasks[name].views}
+        inputs_nF = _inputs_of(layer, model, name, embed_tables(model, own))
+        strata = tasks[name].spec.labels.about.strata(chosen.labels)
+        folds = k_folds(chosen.texts, strata, min(FOLDS, len(rows)), f"{seed}/{name}").parts
+        label_n, loss = _as_double(chosen.labels), _loss_of(objectives[name])
+        solved[name] = solve_layer(
+            layer.out_features, inputs_nF, label_n, loss, folds, free=tasks[name].spec.head_class.unpenalised
+        )
         progress.advance()
-    progress.end()
+    if unsolved:
+        progress.end()
+    with torch.no_grad():
+        for name, layer in layers.items():
+            weight_CF, bias_C = solved[name]
+            layer.weight.copy_(weight_CF)
+            layer.bias.copy_(bias_C)
 
 
 def _as_double(labels_n: np.ndarray) -> Tensor:
@@ -106,21 +121,19 @@ def _loss_of(objective: Objective) -> _Loss:
 
 
 def solve_layer(
-    layer: nn.Linear, inputs_nF: Tensor, label_n: Tensor, loss: _Loss, folds: Sequence[Sequence[int]], free: int = 0
-) -> None:
-    """Give a linear layer the weights that minimize the loss plus the penalty that cross-validation chooses.
+    outputs: int, inputs_nF: Tensor, label_n: Tensor, loss: _Loss, folds: Sequence[Sequence[int]], free: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Weights (C, F) and biases (C,) that minimize the loss plus the penalty that cross-validation chooses.
 
     The weights of the first `free` inputs are not penalised.
     """
     mean_F, spread = inputs_nF.mean(dim=0), inputs_nF.std(correction=0).clamp(min=1e-9)
     standard_nF = (inputs_nF - mean_F) / spread
-    problem = _Problem(loss, layer.out_features, free)
+    problem = _Problem(loss, outputs, free)
     penalty = _choose_penalty(problem, standard_nF, label_n, folds)
     solutions = run_lanes(lambda _: _minimize(problem, standard_nF, label_n, penalty), 1, torch.get_num_threads())
     weight_CF, bias_C = solutions[0]
-    with torch.no_grad():
-        layer.weight.copy_(weight_CF / spread)
-        layer.bias.copy_(bias_C - weight_CF @ mean_F / spread)
+    return weight_CF / spread, bias_C - weight_CF @ mean_F / spread
 
 
 @dataclass(frozen=True)

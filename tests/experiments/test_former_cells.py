@@ -13,7 +13,7 @@ FIXTURE = Path(__file__).parents[1] / "fixtures/plait-0.1"
 
 @pytest.fixture
 def former(tmp_path, monkeypatch):
-    """A copy of the suite and its experiment, as the current directory; its recipes now say what was the default then."""
+    """A copy of the suite and its experiment, as the current directory; its recipes now name the defaults of then."""
     for folder in ("suite", "experiment", "encoder", "data"):
         shutil.copytree(FIXTURE / folder, tmp_path / folder)
     for name in ("plain", "other"):

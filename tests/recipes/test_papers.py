@@ -36,7 +36,7 @@ def rows_with(key: str) -> list[tuple[str, str]]:
 
 
 def data_of(source: str, root: Path) -> Path | None:
-    return None if source == "starter" else root / DATA.get(source.partition("#")[0], "cs224n")
+    return None if source in ("abbreviations", "starter") else root / DATA.get(source.partition("#")[0], "cs224n")
 
 
 @pytest.fixture(scope="module")

@@ -96,6 +96,8 @@ POOLING_WORDS = {
     "pooler": "The state of the first token, through the encoder's own layer and tanh.",
     "mean": "The mean of all token states.",
     "max": "The largest value of each dimension among the token states.",
+    "weighted": "The mean of all token states, weighted by the softmax of a learned score of each token. It starts as "
+    "`mean`, and learns at the rate of the heads.",
 }
 
 

@@ -66,6 +66,8 @@ def make_model(encoder: Path, tasks=FEW, *, pooling="mean", normalise=True, shar
     torch.manual_seed(1)
     specs = {name: spec_of(name, 40 if number else 20) for number, name in enumerate(tasks)}
     model = build_model(encoder, specs, pooling=pooling, normalise=normalise, shared_layer=shared_layer)
+    if model.encoder.token_scores is not None:  # which would be 0 before training
+        torch.nn.init.normal_(model.encoder.token_scores)
     return model.eval()
 
 

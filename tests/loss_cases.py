@@ -28,6 +28,12 @@ OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "multiple_negatives": [{"similarity": "dot", "scale": 1.0}],
     "contrastive": [{"distance": "euclidean", "margin": 5.0}, {"distance": "cosine", "margin": 0.5}],
     "triplet": [{"margin": 1.0}, {"distance": "euclidean", "margin": 3.0}, {"distance": "cosine", "margin": 0.5}],
+    "class_contrastive": [{"distance": "euclidean", "margin": 5.0}, {"distance": "cosine", "margin": 0.5}],
+    "class_triplet": [
+        {"negatives": "all"},
+        {"negatives": "hardest", "distance": "cosine", "margin": 0.5},
+        {"negatives": "semi_hard", "distance": "euclidean", "margin": 3.0},
+    ],
     "soft_triple": [{"proxies": 4}, {"proxies": 4, "tau": 0.2}],
     "proxy_nca": [{"denominator": "all", "scale": 3.0}],
 }

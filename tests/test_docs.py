@@ -159,9 +159,11 @@ def test_recipes_of_the_docs_resolve(document, number, folder):
         assert bad == ({"topic": 2} if stage.bad_rows == "skip" else {})
 
 
-def test_commands_of_situations_run(folder):
+def test_commands_of_situations_run(folder, tiny_bert):
+    bundled = "plait train abbreviations"  # a recipe whose encoder is minilm
     for command in "".join(blocks("docs/situations.md", "sh")).splitlines():
-        run_command(command, folder)
+        run_command(command.replace(bundled, f"{bundled} --set encoder={tiny_bert} --set epochs=1"), folder)
+    assert task_names(folder / "runs/abbreviations") == ["similarity"]
     with (folder / "predicted.csv").open(encoding="utf-8") as file:
         assert [row["sentence"] for row in csv.DictReader(file)] == sentences(60, seed=5, longest=30)
     assert len((folder / "predicted.jsonl").read_text(encoding="utf-8").splitlines()) == 60

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from plait import train
+
 
 def read(path: Path) -> list[dict]:
     with path.open(newline="", encoding="utf-8") as file:
@@ -52,6 +54,26 @@ def test_the_table_says_where_the_mistakes_are(trained_run, plait, tmp_path):
     counts = [line for line in out.splitlines() if line.startswith(start)]
     assert len(counts) == 1 and counts[0].endswith("24 of near")
     assert len((tmp_path / "wrong.jsonl").read_text().splitlines()) >= 24
+
+
+def test_words_are_listed_by_weight(tiny_recipe, tmp_path, plait):
+    run = train(tiny_recipe(pooling="weighted", head_lr=0.1), tmp_path / "run", baselines=False).run
+    out, _ = plait("evaluate", run, "--word-weights", "mood", "--at-least", 10, "--json")
+    found = json.loads(out.splitlines()[-1])["word_weights"]
+    weights = [word["weight"] for word in found]
+    assert weights == sorted(weights, reverse=True) and weights[0] > weights[-1]
+    assert all(word["count"] >= 10 for word in found) and {"[CLS]", "[SEP]"} <= {word["word"] for word in found}
+    out, _ = plait("evaluate", run, "--word-weights", "mood", "--at-least", 10)
+    assert "words of mood by weight in an embedding; 1: as in a plain mean" in out
+    listed = [line.split() for line in out.splitlines() if line.split()[:1] == [found[0]["word"]]]
+    assert listed == [[found[0]["word"], f"{weights[0]:.3f}", str(found[0]["count"])]]
+    _, err = plait("evaluate", run, "--word-weights", "moo", code=2)
+    assert err == "plait: --word-weights: no task 'moo' here; did you mean 'mood'?\n"
+
+
+def test_word_weights_need_weighted_pooling(trained_run, plait):
+    _, err = plait("evaluate", trained_run, "--word-weights", "mood", code=2)
+    assert err == f"plait: {trained_run}: its pooling is mean; only pooling: weighted learns weights of tokens\n"
 
 
 def test_mistakes_never_overwrite_the_data(trained_run, plait):

@@ -104,6 +104,8 @@ def test_every_task_predicts_the_same_as_in_torch(exported):
         ("bert", "cls", False, "tanh"),
         ("bert", "max", True, None),
         ("bert", "pooler", False, None),
+        ("bert", "weighted", True, None),
+        ("roberta", "weighted", False, "tanh"),
         ("roberta", "mean", True, {"name": "tanh", "dropout": 0.1}),
         ("roberta", "max", False, None),
         ("roberta", "pooler", True, None),

@@ -15,7 +15,7 @@ CHANGES = {
     "sequential": {"schedule": "sequential"},
     "round_robin": {"schedule": {"name": "round_robin", "order": ["mood", "near", "mood", "same"]}},
     "sampled": {"schedule": {"name": "sampled", "by": "equal", "weights": {"same": 2.0}}},
-    "alternate": {"schedule": "alternate"},
+    "alternate": {"schedule": "alternate", "pooling": "weighted"},
     "together": {"schedule": {"name": "together", "combine": "mean"}},
     "surgery": {"schedule": {"name": "together", "combine": "surgery"}},
     "stages": {"stages": [{"tasks": ["near"], "epochs": 2}, {"tasks": ["near", "same"], "epochs": 1}, {"epochs": 2}]},

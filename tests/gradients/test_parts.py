@@ -70,6 +70,7 @@ TASKS = [
     ("same", ["binary_cross_entropy", {"name": "contrastive", "cached": True, "chunk": 4}]),
     ("mood", ["cross_entropy", {"name": "simcse_unsupervised", "cached": True, "chunk": 5}]),
     ("mood", ["cross_entropy", {"name": "supervised_contrastive", "cached": True, "chunk": 1}]),
+    ("mood", ["cross_entropy", {"name": "class_triplet", "cached": True, "chunk": 3}]),
 ]
 
 

@@ -6,6 +6,8 @@ import torch
 from loss_cases import draw_sides
 from plait.losses import LOSSES
 from plait.losses.embedding import (
+    class_contrastive,
+    class_triplet,
     contrastive,
     info_nce,
     multiple_negatives,
@@ -62,9 +64,10 @@ def test_anything_but_one_label_per_row_is_refused(shape):
     with pytest.raises(ValueError) as caught:
         contrastive(torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(shape))
     assert str(caught.value) == f"contrastive {message}"
-    with pytest.raises(ValueError) as caught:
-        supervised_contrastive(torch.zeros(2, 3), torch.zeros(shape))
-    assert str(caught.value) == f"supervised_contrastive {message}"
+    for loss in (supervised_contrastive, class_contrastive, class_triplet):
+        with pytest.raises(ValueError) as caught:
+            loss(torch.zeros(2, 3), torch.zeros(shape))
+        assert str(caught.value) == f"{loss.__name__} {message}"
 
 
 @pytest.mark.parametrize(
@@ -77,6 +80,13 @@ def test_anything_but_one_label_per_row_is_refused(shape):
         (multiple_negatives, {"similarity": "l2"}, ".similarity: expected 'cosine' or 'dot', found 'l2'"),
         (contrastive, {"margin": 0}, ".margin: expected a number greater than 0, found 0"),
         (triplet, {"margin": -0.1}, ".margin: expected a number greater than or equal to 0, found -0.1"),
+        (class_contrastive, {"margin": 0}, ".margin: expected a number greater than 0, found 0"),
+        (class_triplet, {"margin": -0.1}, ".margin: expected a number greater than or equal to 0, found -0.1"),
+        (
+            class_triplet,
+            {"negatives": "easy"},
+            ".negatives: expected 'all', 'hardest' or 'semi_hard', found 'easy'",
+        ),
         (supervised_contrastive, {"temperature": 0}, ".temperature: expected a number greater than 0, found 0"),
     ],
 )

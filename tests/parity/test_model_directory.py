@@ -72,6 +72,21 @@ def test_best_model_of_a_run_has_equal_embeddings_in_every_library(tiny_recipe, 
     assert_equal_embeddings(ours, unit(theirs) if normalise else theirs)
 
 
+def test_weighted_pooling_is_not_mistaken_for_another_by_sentence_transformers(tiny_recipe, tmp_path):
+    best = plait.train(tiny_recipe(pooling="weighted", epochs=1), tmp_path / "run", baselines=False).model
+    with pytest.raises(ValueError, match="Invalid pooling mode: 'weighted'"):
+        sentence_transformer(best)
+    tokenizer, encoder = AutoTokenizer.from_pretrained(best), AutoModel.from_pretrained(best).eval()
+    scores_D = load_file(best / "heads.safetensors")["pooling.token_scores"]
+    assert "token_scores" not in str(load_file(best / "model.safetensors").keys())
+    padded = tokenizer(TEXTS, truncation=True, max_length=40, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        states_STD = encoder(**padded).last_hidden_state
+    scores_ST = (states_STD @ scores_D).masked_fill(padded["attention_mask"] == 0, -torch.inf)
+    theirs = (scores_ST.softmax(dim=1)[:, :, None] * states_STD).sum(dim=1).numpy()
+    assert_equal_embeddings(plait.load(best, device="cpu").embed(TEXTS), theirs)
+
+
 def test_run_changes_the_encoder_that_it_saves(tiny_recipe, tiny_bert, tmp_path):
     best = plait.train(tiny_recipe(), tmp_path / "run", baselines=False).model
     before, after = load_file(tiny_bert / "model.safetensors"), load_file(best / "model.safetensors")

@@ -45,6 +45,8 @@ def test_a_text_is_encoded_twice_with_different_dropout(tiny_recipe):
     ("task", "loss"),
     [
         ("mood", ["cross_entropy", {"name": "supervised_contrastive", "weight": 0.5}]),
+        ("mood", ["cross_entropy", {"name": "class_contrastive", "margin": 0.5}]),
+        ("mood", ["cross_entropy", {"name": "class_triplet", "negatives": "hardest"}]),
         ("mood", ["cross_entropy", "simcse_unsupervised"]),
         ("near", ["mse", {"name": "multiple_negatives", "weight": 0.1, "positive_above": 0.5}]),
         ("near", {"name": "info_nce", "positive_above": 0.5, "denominator": "others"}),
@@ -77,6 +79,7 @@ def test_every_loss_trains_and_is_scored(tiny_recipe, tmp_path, task, loss):
         ("same", ["binary_cross_entropy", {"name": "info_nce", "positive_above": 1}], "positive_above is for scores"),
         ("same", "multiple_negatives", "the task has no head, so there is nothing to score; remove dev"),
         ("mood", ["cross_entropy", "triplet"], "triplet cannot learn from classes; suitable: "),
+        ("near", ["mse", "class_triplet"], "class_triplet cannot learn from scores; suitable: "),
         (
             "mood",
             ["cross_entropy", {"name": "info_nce", "positive_label": "good"}],

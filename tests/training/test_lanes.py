@@ -49,7 +49,9 @@ def gradients_with(trainer, lanes, tasks=tuple(LOSSES), seed="s"):
 
 
 @pytest.mark.parametrize("task", LOSSES)
-@pytest.mark.parametrize("changes", [{}, {"pooling": "pooler", "shared_layer": "tanh"}, {"pooling": "max"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"pooling": "pooler", "shared_layer": "tanh"}, {"pooling": "max"}, {"pooling": "weighted"}]
+)
 def test_any_number_of_lanes_gives_the_gradients_of_one_graph(make, task, changes):
     trainer = make(**changes)
     trainer.model.eval()

@@ -135,7 +135,7 @@ def test_truncated_texts_are_reported(tiny_recipe, tmp_path):
     assert any(re.fullmatch(r"mood: \d+ of 24 training inputs are truncated to 5 tokens", x) for x in progress.notes)
 
 
-@pytest.mark.parametrize("pooling", ["cls", "pooler", "max"])
+@pytest.mark.parametrize("pooling", ["cls", "pooler", "max", "weighted"])
 @pytest.mark.parametrize("shared_layer", [None, {"name": "tanh", "dropout": 0.2}])
 def test_every_head_trains_saves_and_loads(tiny_recipe, tmp_path, pooling, shared_layer):
     recipe = tiny_recipe(pooling=pooling, shared_layer=shared_layer, epochs=1, normalise=True)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_MOST_WORDS = 15  # of the heaviest and of the lightest
+
 
 @click.command()
 @click.argument("model", type=click.Path())
@@ -25,6 +27,14 @@ __all__ = ["command"]
     metavar="FILE",
     help="Write the wrong predictions, worst first: .csv or .jsonl.",
 )
+@click.option(
+    "--word-weights",
+    metavar="TASK",
+    help="For pooling: weighted, which words of this task's texts weigh most and least in an embedding.",
+)
+@click.option(
+    "--at-least", type=click.IntRange(min=1), default=5, show_default=True, help="For --word-weights: occurrences."
+)
 @engine_option
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 def command(
@@ -33,6 +43,8 @@ def command(
     files: tuple[str, ...],
     data: Path | None,
     mistakes: Path | None,
+    word_weights: str | None,
+    at_least: int,
     engine: "EngineName",
     as_json: bool,
 ) -> None:
@@ -41,12 +53,15 @@ def command(
     MODEL is a model directory or a run. Scores come with 95 % bootstrap intervals and beside their baselines. For tasks
     that compare two texts, it also shows how often swapping them changes the prediction. --mistakes writes the wrong
     predictions of each task to a file, most confident first; for scores all predictions, largest error first.
+    --word-weights TASK lists words by their weight in an embedding: 1 is their weight in a plain mean.
     """
     from plait.cli.display import console, print_json, print_scores, print_table, progress_for
     from plait.data.examples import Examples
+    from plait.errors import RequestError, did_you_mean
     from plait.evaluation.evaluate import score_predictions
     from plait.evaluation.mistakes import check_place, find_mistakes, write_mistakes
     from plait.evaluation.order import measure_order, needs_pass
+    from plait.evaluation.word_weights import WordWeight, measure_word_weights, weighted_member
     from plait.model.card import three_decimals
     from plait.model.directory.load import load_model
     from plait.model.directory.record import open_directory
@@ -63,6 +78,12 @@ def command(
     )
     if mistakes:
         check_place(mistakes, {where.rpartition(":")[0] for part in examples.values() for where in part.origins})
+    weighs: list[WordWeight] = []
+    if word_weights is not None:
+        member = weighted_member(scored, model)
+        if word_weights not in examples:
+            raise RequestError(f"--word-weights: no task {word_weights!r} here; {did_you_mean(word_weights, examples)}")
+        weighs = measure_word_weights(member, word_weights, examples[word_weights].texts, at_least=at_least)
     progress = progress_for(as_json)
     why = "its members do not share their" if record.provenance.members else "it was trained without"
     for task in scored.tasks if not files else ():
@@ -95,7 +116,10 @@ def command(
     if as_json:
         shown = {task: asdict(found) for task, found in scores.items()}
         order = {task: asdict(found) for task, found in orders.items() if found}
-        print_json({"kind": "result", "scores": shown, "order": order, "baselines": baselines, "mistakes": mistakes})
+        result = {"scores": shown, "order": order, "baselines": baselines, "mistakes": mistakes}
+        if word_weights is not None:
+            result["word_weights"] = [asdict(found) for found in weighs]
+        print_json({"kind": "result", **result})
         return
     out = console()
     metrics = {task: found.metric for task, found in scores.items()}
@@ -113,3 +137,9 @@ def command(
     if mistakes:
         counts = ", ".join(f"{len(found):,} of {task}" for task, found in wrong.items())
         out.print(f"wrong predictions, worst first (for scores all), in {mistakes}: {counts}", soft_wrap=True)
+    if word_weights is not None:
+        out.print(f"words of {word_weights} by weight in an embedding; 1: as in a plain mean", soft_wrap=True)
+        rows = [(found.word, three_decimals(found.weight), f"{found.count:,}") for found in weighs]
+        if len(rows) > 2 * _MOST_WORDS:
+            rows = [*rows[:_MOST_WORDS], ("…", "", ""), *rows[-_MOST_WORDS:]]
+        print_table(out, ("word", "weight", "occurrences"), rows)

@@ -8,7 +8,7 @@ import numpy as np
 
 from plait.data.tokenize import TextTokenizer, TokenTable
 
-__all__ = ["READS", "SINGLE_TEXT_VIEWS", "VIEWS", "Batch", "make_batch", "tokenize_views", "views_of"]
+__all__ = ["READS", "SINGLE_TEXT_VIEWS", "VIEWS", "Batch", "make_batch", "tokenize_views", "view_columns", "views_of"]
 
 # Way of reading → number of text columns it needs.
 READS: Mapping[str, int] = {"single": 1, "twice": 1, "apart": 2, "joined": 2, "joined_both": 2, "triple": 3}
@@ -53,14 +53,15 @@ def tokenize_views(
     tokenizer: TextTokenizer, texts: Sequence[Sequence[str]], views: Sequence[str], limit: int
 ) -> dict[str, TokenTable]:
     """One token table per view of one, two or three columns of text."""
-    tables = {}
-    for view in views:
-        if view in SINGLE_TEXT_VIEWS:
-            tables[view] = tokenizer.tokenize(texts[SINGLE_TEXT_VIEWS[view]], limit)
-        else:
-            first, second = (texts[0], texts[1]) if view == "joined" else (texts[1], texts[0])
-            tables[view] = tokenizer.tokenize(first, limit, second)
-    return tables
+    columns = {view: view_columns(view, texts) for view in views}
+    return {view: tokenizer.tokenize(first, limit, second) for view, (first, second) in columns.items()}
+
+
+def view_columns(view: str, texts: Sequence[Sequence[str]]) -> tuple[Sequence[str], Sequence[str] | None]:
+    """The column of text that a view shows, and the one that it joins to it, if it joins two."""
+    if view in SINGLE_TEXT_VIEWS:
+        return texts[SINGLE_TEXT_VIEWS[view]], None
+    return (texts[0], texts[1]) if view == "joined" else (texts[1], texts[0])
 
 
 def make_batch(task: str, rows: Sequence[int], labels: np.ndarray, tables: Mapping[str, TokenTable]) -> Batch:

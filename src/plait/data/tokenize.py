@@ -12,7 +12,7 @@ from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
 from plait.errors import EncoderError
 
-__all__ = ["TextTokenizer", "TokenTable", "load_tokenizer"]
+__all__ = ["TextTokenizer", "TokenTable", "Word", "load_tokenizer"]
 
 _LONGEST_TOKEN = 200  # characters; a long text is cut to this many per token that fits before it is tokenized
 
@@ -49,6 +49,15 @@ class TokenTable:
         return TokenTable(np.concatenate([*ids, self.ids[:0]]), starts, self.firsts[chosen], self.is_truncated[chosen])
 
 
+@dataclass(frozen=True)
+class Word:
+    """A word of an input as the encoder sees it, or a special token."""
+
+    text: str
+    start: int  # its first token
+    end: int  # after its last token
+
+
 class TextTokenizer:
     """Tokenizes and truncates without shared state: threads with different limits can use it at the same time."""
 
@@ -73,7 +82,24 @@ class TextTokenizer:
 
         With `second`, each input joins two texts; if they are too long, the longer one is truncated first.
         """
+        encodings = self._encode(self._limited_to(limit, pair=second is not None), texts, limit, second)
+        lengths, count = [len(encoding.ids) for encoding in encodings], len(encodings)
+        ids = np.fromiter((token for encoding in encodings for token in encoding.ids), np.int32, sum(lengths))
+        firsts = np.fromiter((encoding.type_ids.count(0) for encoding in encodings), np.int32, count)
+        is_truncated = np.fromiter((bool(encoding.overflowing) for encoding in encodings), np.bool_, count)
+        return TokenTable(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), firsts, is_truncated)
+
+    def words(self, texts: Sequence[str], limit: int, second: Sequence[str] | None = None) -> list[list[Word]]:
+        """The words behind the tokens of the same inputs, in lower case if the encoder ignores case."""
         tokenizer = self._limited_to(limit, pair=second is not None)
+        encodings = self._encode(tokenizer, texts, limit, second)
+        return [
+            _words(tokenizer, encoding, [column[row] for column in (texts, second) if column is not None])
+            for row, encoding in enumerate(encodings)
+        ]
+
+    @staticmethod
+    def _encode(tokenizer: Tokenizer, texts: Sequence[str], limit: int, second: Sequence[str] | None) -> list[Encoding]:
         most = limit * _LONGEST_TOKEN
         inputs: list[str] | list[tuple[str, str]] = list(texts)
         beginnings: list[str] | list[tuple[str, str]] = [text[:most] for text in texts]
@@ -86,11 +112,7 @@ class TextTokenizer:
                 beginnings[number] != inputs[number] and not encoding.overflowing
             ):  # the beginning does not fill the limit
                 encodings[number] = tokenizer.encode_batch([inputs[number]])[0]
-        lengths, count = [len(encoding.ids) for encoding in encodings], len(encodings)
-        ids = np.fromiter((token for encoding in encodings for token in encoding.ids), np.int32, sum(lengths))
-        firsts = np.fromiter((encoding.type_ids.count(0) for encoding in encodings), np.int32, count)
-        is_truncated = np.fromiter((bool(encoding.overflowing) for encoding in encodings), np.bool_, count)
-        return TokenTable(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), firsts, is_truncated)
+        return encodings
 
     def _limited_to(self, limit: int, *, pair: bool) -> Tokenizer:
         """The tokenizer that truncates to a limit. It is never changed afterwards, so that threads can share it."""
@@ -103,6 +125,21 @@ class TextTokenizer:
                 tokenizer.enable_truncation(limit, strategy="longest_first")
                 self._by_limit[limit] = tokenizer
             return self._by_limit[limit]
+
+
+def _words(tokenizer: Tokenizer, encoding: Encoding, texts: Sequence[str]) -> list[Word]:
+    """The words of one input; consecutive tokens with the same number belong to one word."""
+    numbers = list(zip(encoding.sequence_ids, encoding.word_ids, strict=True))
+    found = []
+    for start, (text, word) in enumerate(numbers):
+        if text is None or word is None:
+            found.append(Word(encoding.tokens[start], start, start + 1))
+        elif not start or numbers[start - 1] != (text, word):
+            end = next((place for place in range(start, len(numbers)) if numbers[place] != (text, word)), len(numbers))
+            written = texts[text][encoding.offsets[start][0] : encoding.offsets[end - 1][1]].strip()
+            normal = tokenizer.normalizer.normalize_str(written) if tokenizer.normalizer else written
+            found.append(Word(normal or encoding.tokens[start], start, end))  # RoBERTa has tokens of spaces
+    return found
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

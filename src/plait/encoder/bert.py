@@ -30,6 +30,7 @@ class Encoder(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
         self.pooler = CpuLinear(config.width, config.width) if pooler else None
+        self.token_scores: nn.Parameter | None = None  # (D,), see `add_token_scores`
 
     def forward(self, packed: Packed) -> Tensor:
         """States (N, D) of the packed tokens."""
@@ -46,11 +47,20 @@ class Encoder(nn.Module):
 
     def pool(self, states_ND: Tensor, packed: Packed, pooling: str) -> Tensor:
         """Embeddings (S, D) of the texts."""
-        pooled_SD = pool(states_ND, packed, pooling)
+        pooled_SD = pool(states_ND, packed, pooling, self.score(states_ND) if POOLINGS[pooling].scored else None)
         if not POOLINGS[pooling].dense:
             return pooled_SD
         assert self.pooler is not None, "an encoder is built with its pooler if the pooling needs it"
         return torch.tanh(self.pooler(pooled_SD))
+
+    def add_token_scores(self) -> None:
+        """A layer that learns how much each token weighs; at first all tokens of a text weigh the same."""
+        self.token_scores = nn.Parameter(torch.zeros(self.config.width))
+
+    def score(self, states_ND: Tensor) -> Tensor:
+        """The score (N,) of each token; those of a text become weights by a softmax, so a bias would change nothing."""
+        assert self.token_scores is not None, "an encoder has token scores if the pooling needs them"
+        return states_ND @ self.token_scores
 
 
 class Layer(nn.Module):

@@ -15,8 +15,9 @@ from plait.encoder.bert import Encoder
 from plait.encoder.config import EncoderConfig, read_optional_json
 from plait.errors import EncoderError
 
-__all__ = ["encoder_from", "load_encoder", "read_tensors", "to_checkpoint"]
+__all__ = ["TOKEN_SCORES", "encoder_from", "load_encoder", "read_tensors", "to_checkpoint"]
 
+TOKEN_SCORES = "token_scores"  # of weighted pooling
 _IGNORED = re.compile(r"^(cls|lm_head|classifier)\.|(^|\.)position_ids$")  # heads, and a buffer of 0, 1, 2, …
 _OLD_NAMES = {"gamma": "weight", "beta": "bias"}
 _EMBEDDINGS = {
@@ -88,9 +89,14 @@ def load_encoder(tensors: Mapping[str, Tensor], config: EncoderConfig, *, pooler
 
 
 def to_checkpoint(encoder: Encoder) -> dict[str, Tensor]:
-    """The weights under the names of Hugging Face's layout, as copies on the CPU that can be saved."""
+    """The weights under the names of Hugging Face's layout, as copies on the CPU that can be saved.
+
+    The layout has no name for token scores; they are saved with the heads.
+    """
     tensors: dict[str, Tensor] = {}
     for name, tensor in encoder.state_dict().items():
+        if name == TOKEN_SCORES:
+            continue
         sources = _checkpoint_names(name)
         parts = tensor.chunk(len(sources)) if len(sources) > 1 else (tensor,)
         tensors |= {

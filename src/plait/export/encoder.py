@@ -66,6 +66,8 @@ def add_encoder(
         assert isinstance(layer, Layer), "an encoder is made of layers"
         states_ND = _add_layer(graph, f"layers.{number}", layer, precision, states_ND, penalty_S11T, split)
     states_STD = graph.add("Reshape", states_ND, graph.add("Concat", shape, graph.axes(width), axis=0))
+    if POOLINGS[pooling].scored:
+        return _add_weighted_pooling(graph, encoder, states_STD, graph.add("Unsqueeze", penalty_ST, graph.axes(1)))
     pooled_SD = _add_pooling(graph, pooling, states_STD, graph.add("Unsqueeze", seen_ST, graph.axes(-1)))
     if not POOLINGS[pooling].dense:
         return pooled_SD
@@ -123,6 +125,15 @@ def _add_pooling(graph: Graph, pooling: str, states_STD: str, seen_ST1: str) -> 
         return graph.add("ReduceMax", own_STD, graph.axes(1), keepdims=0)
     sum_SD = graph.add("ReduceSum", graph.add("Mul", states_STD, seen_ST1), graph.axes(1), keepdims=0)
     return graph.add("Div", sum_SD, graph.add("ReduceSum", seen_ST1, graph.axes(1), keepdims=0))
+
+
+def _add_weighted_pooling(graph: Graph, encoder: Encoder, states_STD: str, penalty_S1T: str) -> str:
+    """One embedding per text (S, D): the softmax of the token scores weighs the states; padding weighs 0."""
+    assert encoder.token_scores is not None, "an encoder has token scores if the pooling needs them"
+    scorer_D1 = graph.weight("token_scores", _array(encoder.token_scores.unsqueeze(1)))
+    scores_S1T = graph.add("Transpose", graph.add("MatMul", states_STD, scorer_D1), perm=[0, 2, 1])
+    weights_S1T = graph.add("Softmax", graph.add("Add", scores_S1T, penalty_S1T), axis=-1)
+    return graph.add("Squeeze", graph.add("MatMul", weights_S1T, states_STD), graph.axes(1))
 
 
 def _add_norm(graph: Graph, name: str, norm: nn.LayerNorm, states: str) -> str:

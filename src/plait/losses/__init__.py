@@ -9,6 +9,8 @@ from typing import Annotated
 from annotated_types import Gt, Lt
 
 from plait.losses.embedding import (
+    class_contrastive,
+    class_triplet,
     contrastive,
     info_nce,
     info_nce_of_positives,
@@ -53,6 +55,8 @@ LOSSES: Registry[Loss] = Registry(
         "simcse_supervised": Loss(simcse_supervised, _TRIPLETS, "all", ("triple",)),
         "triplet": Loss(triplet, _TRIPLETS, "all", ("triple",)),
         "supervised_contrastive": Loss(supervised_contrastive, _ONE_CLASS, "label", ("single", "joined")),
+        "class_contrastive": Loss(class_contrastive, _ONE_CLASS, "label", ("single", "joined")),
+        "class_triplet": Loss(class_triplet, _ONE_CLASS, "label", ("single", "joined")),
         "soft_triple": Loss(SoftTriple, _ONE_CLASS, "tokens", ("single", "joined")),
         "proxy_nca": Loss(ProxyNca, _ONE_CLASS, "tokens", ("single", "joined")),
     },

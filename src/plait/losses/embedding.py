@@ -2,7 +2,7 @@
 
 A batch with nothing to compare has loss 0, never NaN, and gradients of 0.
 
-B batch, D width, A anchors, X candidates that an anchor is compared with.
+B batch, D width, A anchors, X candidates that an anchor is compared with, M pairs of an anchor and a positive.
 """
 
 from typing import Annotated, Literal
@@ -13,6 +13,8 @@ from annotated_types import Ge, Gt
 from torch import Tensor
 
 __all__ = [
+    "class_contrastive",
+    "class_triplet",
     "contrastive",
     "info_nce",
     "info_nce_of_positives",
@@ -181,6 +183,60 @@ def supervised_contrastive(
     return -(log_p_BB.masked_fill(~positive_BB, 0).sum(dim=-1) / positive_BB.sum(dim=-1)).mean()
 
 
+def class_contrastive(
+    embeddings_BD: Tensor,
+    label_B: Tensor,
+    *,
+    margin: Annotated[float, Gt(0)] = 1.0,
+    distance: Literal["unit_euclidean", "euclidean", "cosine"] = "unit_euclidean",
+) -> Tensor:
+    """`contrastive` on all pairs of the batch: ½d² within a class, ½max(0, margin − d)² across; mean over the pairs.
+
+    Margin and distance are those of `contrastive` (Hadsell 2006).
+    """
+    _require_labels("class_contrastive", label_B, embeddings_BD)
+    if len(label_B) < 2:
+        return _zero_with_graph(embeddings_BD)
+    distance_BB, same_BB = _all_distances(embeddings_BD, distance), label_B.unsqueeze(1) == label_B
+    loss_BB = torch.where(same_BB, distance_BB, F.relu(margin - distance_BB)) ** 2 / 2
+    return loss_BB.triu(diagonal=1).sum() / (len(label_B) * (len(label_B) - 1) / 2)
+
+
+def class_triplet(
+    embeddings_BD: Tensor,
+    label_B: Tensor,
+    *,
+    margin: Annotated[float, Ge(0)] = 0.2,
+    distance: Literal["unit_squared", "euclidean", "cosine"] = "unit_squared",
+    negatives: Literal["all", "hardest", "semi_hard"] = "semi_hard",
+) -> Tensor:
+    """`triplet` within the batch: each anchor, each other sentence of its class, and negatives of other classes.
+
+    Negatives: `all`, with the mean over all triplets. `hardest`: the one closest to the anchor. `semi_hard`: the
+    closest of those that are farther from the anchor than the positive, or the farthest if none is (Schroff 2015). The
+    mean of both is over the pairs of anchor and positive. Margin and distance are those of `triplet`.
+    """
+    _require_labels("class_triplet", label_B, embeddings_BD)
+    same_BB = label_B.unsqueeze(1) == label_B
+    self_BB = torch.eye(len(label_B), dtype=torch.bool, device=label_B.device)
+    anchor_M, positive_M = (same_BB & ~self_BB & ~same_BB.all(dim=-1, keepdim=True)).nonzero(as_tuple=True)
+    if not len(anchor_M):  # no two sentences of a class, or no other class
+        return _zero_with_graph(embeddings_BD)
+    distance_BB, infinity = _all_distances(embeddings_BD, distance), float("inf")
+    near_M, far_MB, negative_MB = distance_BB[anchor_M, positive_M], distance_BB[anchor_M], ~same_BB[anchor_M]
+    if negatives == "all":
+        loss_MB = F.relu(near_M.unsqueeze(1) - far_MB + margin).masked_fill(~negative_MB, 0)
+        return loss_MB.sum() / negative_MB.sum()
+    if negatives == "semi_hard":
+        farther_MB = negative_MB & (far_MB > near_M.unsqueeze(1))
+        closest_M = far_MB.masked_fill(~farther_MB, infinity).min(dim=-1).values
+        farthest_M = far_MB.masked_fill(~negative_MB, -infinity).max(dim=-1).values
+        far_M = torch.where(farther_MB.any(dim=-1), closest_M, farthest_M)
+    else:
+        far_M = far_MB.masked_fill(~negative_MB, infinity).min(dim=-1).values
+    return F.relu(near_M - far_M + margin).mean()
+
+
 def _find_own(scores_BX: Tensor) -> Tensor:
     """Cross-entropy with column i as the target of row i; mean over B."""
     own_B = torch.arange(len(scores_BX), device=scores_BX.device)
@@ -197,6 +253,17 @@ def _distances(u_BD: Tensor, v_BD: Tensor, distance: str) -> Tensor:
         return ((u_BD - v_BD) ** 2).sum(dim=-1)
     length_B: Tensor = torch.linalg.vector_norm(u_BD - v_BD, dim=-1)
     return length_B
+
+
+def _all_distances(x_BD: Tensor, distance: str) -> Tensor:
+    """`_distances` (B, B) between all rows, without a copy of the rows per pair."""
+    if distance != "euclidean":
+        x_BD = F.normalize(x_BD, dim=-1)
+    if distance == "cosine":
+        return 1 - x_BD @ x_BD.T
+    # Differences, not products: the distance of nearly equal rows must not be lost to rounding.
+    length_BB = torch.cdist(x_BD, x_BD, compute_mode="donot_use_mm_for_euclid_dist")
+    return length_BB**2 if distance == "unit_squared" else length_BB
 
 
 def _zero_with_graph(*sides_BD: Tensor) -> Tensor:

@@ -245,7 +245,7 @@ class RunSettings(_Frozen):
     encoder: str
     """A bundled name (`minilm`), a directory in Hugging Face's layout, a plait model to continue from, or a name on the
     hub such as `bert-base-uncased`."""
-    pooling: str = "mean"
+    pooling: Choice = Choice(name="mean")
     """How token states become one embedding. A plait model keeps its own."""
     normalise: bool | None = None
     """Whether `embed` returns unit vectors. Null: as the encoder's own files say."""
@@ -306,7 +306,7 @@ class Stage(_Frozen):
     lr: Annotated[float, Field(gt=0)] = 5e-5
     """The learning rate."""
     head_lr: Annotated[float, Field(gt=0)] | None = None
-    """The learning rate of the heads and the shared layer. Null: lr."""
+    """The learning rate of the heads, of the shared layer and of weighted pooling. Null: lr."""
     lr_schedule: Choice = Choice(name="linear")
     """How the learning rate changes over the run, or over the stage."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01

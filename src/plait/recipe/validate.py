@@ -119,6 +119,7 @@ def complete_choices(recipe: Recipe, tree: Tree, tables: VariantTables) -> tuple
             "tasks": tasks,
             "schedule": complete(schedule, tables.schedules, ("schedule",)),
             "lr_schedule": complete(recipe.lr_schedule, tables.lr_schedules, ("lr_schedule",)),
+            "pooling": complete(recipe.pooling, tables.poolings, ("pooling",)),
             "optimizer": complete(recipe.optimizer, tables.optimizers, ("optimizer",)),
             **({"shared_layer": complete(shared, tables.shared_layers, ("shared_layer",))} if shared else {}),
         }
@@ -134,8 +135,6 @@ def _combines(schedule: Choice, tables: VariantTables) -> bool:
 def validate_names(recipe: Recipe, tree: Tree, tables: VariantTables) -> Iterator[str]:
     """Names that must be tasks, ways of reading that must match the text columns, keys that exclude each other."""
     tasks = list(recipe.tasks)
-    if recipe.pooling not in tables.poolings:
-        yield f"{tree.where(('pooling',))}{tables.poolings.unknown(recipe.pooling)}"
     if recipe.best_by not in ("mean", *tasks):
         yield f"{tree.where(('best_by',))}{_unknown(recipe.best_by, ['mean', *tasks])}"
     if recipe.refit and tree.values.get("stages"):

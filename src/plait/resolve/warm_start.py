@@ -98,11 +98,11 @@ def inherit_settings(recipe: Recipe, start: StartModel | None) -> Recipe:
         for name in recipe.freeze
         if name not in start.tasks
     ]
-    if "pooling" in recipe.model_fields_set and recipe.pooling != start.pooling:
+    if "pooling" in recipe.model_fields_set and recipe.pooling.name != start.pooling:
         mistakes.append(f"{recipe.where('pooling')}the model uses {start.pooling} pooling, and its heads rely on it")
     if "shared_layer" in recipe.model_fields_set and recipe.shared_layer != layer:
         has = f"the shared layer {layer.name}" if layer else "no shared layer"
         mistakes.append(f"{recipe.where('shared_layer')}the model has {has}, and its heads rely on it")
     if mistakes:
         raise RecipeError(*mistakes)
-    return recipe.model_copy(update={"pooling": start.pooling, "shared_layer": layer})
+    return recipe.model_copy(update={"pooling": Choice(name=start.pooling), "shared_layer": layer})

@@ -6,6 +6,7 @@ from types import MappingProxyType
 import torch
 from torch import nn
 
+from plait.encoder.weights import TOKEN_SCORES
 from plait.model.model import Model
 from plait.optimizers import OPTIMIZERS
 
@@ -24,6 +25,7 @@ def make_optimizer(
 ) -> torch.optim.Optimizer:
     """The optimizer of the weights to train: no decay on biases and layer norms, a separate rate for heads.
 
+    Token scores are as new as heads, and learn at their rate.
     Each loss with proxies has its own rate, `lr`; only the direction of a proxy matters, so proxies do not decay.
     """
     groups: list[dict[str, object]] = []
@@ -33,7 +35,7 @@ def make_optimizer(
                 parameter
                 for key, parameter in model.named_parameters()
                 if parameter.requires_grad
-                and key.startswith("encoder.") == is_encoder
+                and (key.startswith("encoder.") and key != f"encoder.{TOKEN_SCORES}") == is_encoder
                 and (parameter.ndim > 1) == decays
             ]
             if parameters:

@@ -48,7 +48,7 @@ def build_stage_model(resolved: ResolvedStage, checkpoint: Checkpoint) -> Model:
         model = build_model(
             checkpoint.folder,
             resolved.specs,
-            pooling=recipe.pooling,
+            pooling=recipe.pooling.name,
             normalise=recipe.normalise,
             dropout=recipe.dropout,
             shared_layer=recipe.model_dump(mode="json")["shared_layer"],

@@ -10,13 +10,15 @@ from safetensors.torch import load_file
 from torch import nn
 
 from plait.data.tokenize import TextTokenizer, load_tokenizer
-from plait.encoder.config import read_config
+from plait.encoder.bert import Encoder
+from plait.encoder.config import EncoderConfig, read_config
 from plait.encoder.find import Checkpoint, find_checkpoint
 from plait.encoder.pooling import POOLINGS
 from plait.encoder.weights import encoder_from
 from plait.errors import EncoderError, ModelError, PlaitError, RequestError, did_you_mean
 from plait.heads import SHARED_LAYERS
 from plait.model.directory.record import (
+    POOLING_TENSOR,
     ModelDirectory,
     ModelRecord,
     digest_of,
@@ -159,8 +161,14 @@ def _build_from(directory: ModelDirectory) -> Model:
 
 
 def load_heads(model: Model, folder: Path, tasks: Sequence[str]) -> None:
-    """Load the weights of these tasks' heads, and of the shared layer, from a model directory."""
+    """Load the weights of these tasks' heads, of the shared layer and of the pooling from a model directory."""
     tensors = load_file(folder / "heads.safetensors")
+    if (scores_D := model.encoder.token_scores) is not None:
+        found_D = tensors.get(POOLING_TENSOR)
+        if found_D is None or found_D.shape != scores_D.shape:
+            raise ModelError(f"{folder}/heads.safetensors: no {POOLING_TENSOR} of shape {list(scores_D.shape)}")
+        with torch.no_grad():
+            scores_D.copy_(found_D)
     parts: dict[str, nn.Module] = {f"heads.{task}.": model.heads[task] for task in tasks}
     if model.shared_layer is not None:
         parts["shared_layer."] = model.shared_layer
@@ -174,7 +182,7 @@ def load_heads(model: Model, folder: Path, tasks: Sequence[str]) -> None:
 
 def load_weights(model: Model, folder: Path) -> None:
     """Load all weights of a model directory into a model with the same encoder and tasks."""
-    encoder = encoder_from(folder, model.encoder.config, pooler=POOLINGS[model.pooling].dense)
+    encoder = _load_encoder(folder, model.encoder.config, model.pooling)
     model.encoder.load_state_dict(encoder.state_dict())
     load_heads(model, folder, list(model.heads))
 
@@ -201,7 +209,7 @@ def build_model(
     files = {name: (folder / name).read_bytes() for name in TOKENIZER_FILES if (folder / name).is_file()}
     layer = _build_shared_layer(shared_layer, config.width)  # before the heads: both are drawn from one seed
     return Model(
-        encoder_from(folder, config, pooler=POOLINGS[pooling].dense),
+        _load_encoder(folder, config, pooling),
         tokenizer,
         specs,
         {name: build_head(spec, config.width, dropout) for name, spec in specs.items()},
@@ -211,6 +219,14 @@ def build_model(
         precision=precision,
         tokenizer_files={**files, "tokenizer.json": tokenizer.json.encode()},
     )
+
+
+def _load_encoder(folder: Path, config: EncoderConfig, pooling: str) -> Encoder:
+    """The encoder of a checkpoint, with the layers that the pooling needs."""
+    encoder = encoder_from(folder, config, pooler=POOLINGS[pooling].dense)
+    if POOLINGS[pooling].scored:
+        encoder.add_token_scores()
+    return encoder
 
 
 def _build_shared_layer(choice: Any, width: int) -> nn.Module | None:

@@ -18,6 +18,7 @@ from plait.registry import Package
 
 __all__ = [
     "MANIFEST",
+    "POOLING_TENSOR",
     "RECORD",
     "ModelDirectory",
     "ModelRecord",
@@ -34,6 +35,7 @@ __all__ = [
 
 _FORMAT = 1
 RECORD, MANIFEST = "plait.json", "manifest.json"
+POOLING_TENSOR = "pooling.token_scores"  # in heads.safetensors
 _COPY_AGAIN = "copy the whole model directory again"
 
 

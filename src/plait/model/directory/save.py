@@ -12,7 +12,7 @@ from plait.encoder.pooling import POOLINGS
 from plait.encoder.weights import to_checkpoint
 from plait.files import atomic_folder, dump_json, save_tensors, sha256_of
 from plait.model.card import model_card
-from plait.model.directory.record import MANIFEST, RECORD, ModelRecord, Provenance
+from plait.model.directory.record import MANIFEST, POOLING_TENSOR, RECORD, ModelRecord, Provenance
 from plait.model.model import Model
 
 __all__ = ["save_model", "write_manifest", "write_record"]
@@ -63,7 +63,7 @@ def _write_encoder(model: Model, place: Path) -> None:
         place / "1_Pooling/config.json",
         {
             "word_embedding_dimension": config.width,
-            **{key: key == POOLING_KEYS[pooling.tokens] for key in POOLING_KEYS.values()},
+            **_pooling_keys(model.pooling),
         },
     )
     if pooling.dense:  # tanh(linear([CLS])) is a separate module there
@@ -80,6 +80,12 @@ def _write_encoder(model: Model, place: Path) -> None:
     )
 
 
+def _pooling_keys(name: str) -> dict[str, Any]:
+    """The pooling in sentence-transformers' config; it has no learned weights, and refuses a mode that it lacks."""
+    own = POOLINGS[name].tokens
+    return {key: key == POOLING_KEYS[own] for key in POOLING_KEYS.values()} if own else {"pooling_mode": name}
+
+
 def _write_dense(pooler: nn.Linear | None, place: Path) -> None:
     """The pooler as sentence-transformers' Dense module."""
     assert pooler is not None, "a model that pools with its pooler has one"
@@ -91,9 +97,11 @@ def _write_dense(pooler: nn.Linear | None, place: Path) -> None:
 
 
 def _head_tensors(model: Model) -> dict[str, Tensor]:
-    """The weights of the heads and of the shared layer."""
+    """The weights of the heads, of the shared layer and of the pooling."""
     parts: dict[str, Mapping[str, Tensor]] = {"heads": model.heads.state_dict()}
     if model.shared_layer is not None:
         parts["shared_layer"] = model.shared_layer.state_dict()
     tensors = {f"{part}.{name}": tensor for part, state in parts.items() for name, tensor in state.items()}
+    if model.encoder.token_scores is not None:
+        tensors[POOLING_TENSOR] = model.encoder.token_scores
     return {name: tensor.detach().cpu().contiguous().to(torch.float32) for name, tensor in tensors.items()}

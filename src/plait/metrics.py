@@ -15,6 +15,7 @@ __all__ = [
     "Metric",
     "MetricFunction",
     "accuracy",
+    "accuracy_of_two",
     "all_metrics",
     "exact_match",
     "f1",
@@ -42,6 +43,15 @@ class Metric:
 def accuracy(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
     """The share of correct predictions."""
     return float(np.mean(labels_n == predicted_n))
+
+
+def accuracy_of_two(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
+    """The share of scores that are nearer to their label than to the other one; NaN unless labels take two values."""
+    values = np.unique(labels_n)
+    if len(values) != 2:
+        return float("nan")
+    middle = values.mean()
+    return accuracy(labels_n >= middle, predicted_n >= middle)
 
 
 def recall_per_class(labels_n: np.ndarray, predicted_n: np.ndarray, classes: int) -> list[float | None]:
@@ -161,6 +171,7 @@ METRICS: Registry[Metric] = Registry(
                 "multilabel": _of_predictions(exact_match),
                 "yes_no": _of_predictions(accuracy),
                 "triplets": _of_predictions(accuracy),
+                "score": _of_predictions(accuracy_of_two),
             }
         ),
         "micro_f1": Metric({"multilabel": _of_predictions(micro_f1)}),

@@ -75,7 +75,7 @@ def test_every_mistake_in_the_data_is_reported_with_its_line(broken):
         "recipe.yaml:13: tasks.mood.loss: mse cannot learn from classes; suitable: cross_entropy, binary_cross_entropy",
         "recipe.yaml:14: tasks.mood.class_weights: expected a weight for each of high, low, mid",
         "recipe.yaml:19: tasks.near.loss: scores need a threshold, the score from which an example counts as yes",
-        "recipe.yaml:20: tasks.near.metric: f1 is not for scores; allowed: pearson, spearman",
+        "recipe.yaml:20: tasks.near.metric: f1 is not for scores; allowed: accuracy, pearson, spearman",
         "recipe.yaml:21: tasks.near.class_weights: class_weights and label_smoothing are for classes and yes/no, "
         "not for scores",
         "recipe.yaml:26: tasks.sure.loss: yes_no labels take no threshold, the score from which an example counts "

@@ -32,6 +32,17 @@ class TaskSpec:
     metric: str
     threshold: float  # the probability from which a yes/no task says yes, and a multilabel task assigns a label
     max_length: int
+    same_as: str | None = None  # the task whose head it uses, weights included
+
+    @property
+    def kind(self) -> str:
+        """The kind of label."""
+        return self.labels.kind
+
+    @property
+    def head_task(self) -> str:
+        """The task that the head belongs to: another one if the head is shared."""
+        return self.same_as or self.name
 
     @property
     def head_class(self) -> type[Head]:
@@ -43,13 +54,23 @@ class TaskSpec:
         return split_version(self.head)[0]
 
     @property
+    def head_words(self) -> str:
+        """The head for people: its name, and the task that it belongs to if that is another."""
+        return f"{self.head_name} of {self.same_as}" if self.same_as else self.head_name
+
+    @property
     def views(self) -> tuple[str, ...]:
         """The inputs of the encoder that the head needs."""
         return VIEWS[self.head_class.reads]
 
     def to_json(self) -> dict[str, Any]:
-        """As plait.json holds it."""
-        return asdict(self)
+        """As plait.json holds it; keys that were added later appear only if they say something."""
+        keys = asdict(self)
+        if self.same_as is None:
+            del keys["same_as"]
+        if not self.labels.map:
+            del keys["labels"]["map"]
+        return keys
 
     @staticmethod
     def from_json(value: Mapping[str, Any], packages: Mapping[str, Package] | None = None) -> "TaskSpec":

@@ -161,7 +161,8 @@ def _build_from(directory: ModelDirectory) -> Model:
 def load_heads(model: Model, folder: Path, tasks: Sequence[str]) -> None:
     """Load the weights of these tasks' heads, and of the shared layer, from a model directory."""
     tensors = load_file(folder / "heads.safetensors")
-    parts: dict[str, nn.Module] = {f"heads.{task}.": model.heads[task] for task in tasks}
+    owners = dict.fromkeys(model.tasks[task].head_task for task in tasks)
+    parts: dict[str, nn.Module] = {f"heads.{task}.": model.heads[task] for task in owners}
     if model.shared_layer is not None:
         parts["shared_layer."] = model.shared_layer
     for start, module in parts.items():
@@ -176,7 +177,7 @@ def load_weights(model: Model, folder: Path) -> None:
     """Load all weights of a model directory into a model with the same encoder and tasks."""
     encoder = encoder_from(folder, model.encoder.config, pooler=POOLINGS[model.pooling].dense)
     model.encoder.load_state_dict(encoder.state_dict())
-    load_heads(model, folder, list(model.heads))
+    load_heads(model, folder, list(model.tasks))
 
 
 def build_model(
@@ -204,7 +205,7 @@ def build_model(
         encoder_from(folder, config, pooler=POOLINGS[pooling].dense),
         tokenizer,
         specs,
-        {name: build_head(spec, config.width, dropout) for name, spec in specs.items()},
+        {name: build_head(spec, config.width, dropout) for name, spec in specs.items() if not spec.same_as},
         pooling=pooling,
         normalise=config.normalise if normalise is None else normalise,
         shared_layer=layer,

@@ -17,6 +17,7 @@ __all__ = [
     "accuracy",
     "accuracy_of_two",
     "all_metrics",
+    "balanced_accuracy",
     "exact_match",
     "f1",
     "macro_f1",
@@ -61,6 +62,11 @@ def recall_per_class(labels_n: np.ndarray, predicted_n: np.ndarray, classes: int
     else:
         chosen = [predicted_n[labels_n == number] == number for number in range(classes)]
     return [float(correct.mean()) if len(correct) else None for correct in chosen]
+
+
+def balanced_accuracy(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
+    """The mean over the classes that occur of the share that is predicted correctly (mean recall)."""
+    return float(np.mean([np.mean(predicted_n[labels_n == number] == number) for number in np.unique(labels_n)]))
 
 
 def f1(labels_n: np.ndarray, predicted_n: np.ndarray, of: int = 1) -> float:
@@ -173,6 +179,9 @@ METRICS: Registry[Metric] = Registry(
                 "triplets": _of_predictions(accuracy),
                 "score": _of_predictions(accuracy_of_two),
             }
+        ),
+        "balanced_accuracy": Metric(
+            {"classes": _of_predictions(balanced_accuracy), "yes_no": _of_predictions(balanced_accuracy)}
         ),
         "micro_f1": Metric({"multilabel": _of_predictions(micro_f1)}),
         "f1": Metric({"yes_no": _of_predictions(f1)}),

@@ -23,7 +23,7 @@ __all__ = ["command"]
     "--mistakes",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the wrong predictions, worst first: .csv or .jsonl.",
+    help="Write the wrong predictions, false positives and negatives apart, worst first: .csv or .jsonl.",
 )
 @engine_option
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
@@ -40,12 +40,13 @@ def command(
 
     MODEL is a model directory or a run. Scores come with 95 % bootstrap intervals and beside their baselines. For tasks
     that compare two texts, it also shows how often swapping them changes the prediction. --mistakes writes the wrong
-    predictions of each task to a file, most confident first; for scores all predictions, largest error first.
+    predictions of each task to a file, most confident first: false positives apart from false negatives, classes by the
+    expected class. For scores it writes all predictions, largest error first.
     """
     from plait.cli.display import console, print_json, print_scores, print_table, progress_for
     from plait.data.examples import Examples
     from plait.evaluation.evaluate import score_predictions
-    from plait.evaluation.mistakes import check_place, find_mistakes, write_mistakes
+    from plait.evaluation.mistakes import check_place, count_groups, find_mistakes, write_mistakes
     from plait.evaluation.order import measure_order, needs_pass
     from plait.model.card import three_decimals
     from plait.model.directory.load import load_model
@@ -95,7 +96,9 @@ def command(
     if as_json:
         shown = {task: asdict(found) for task, found in scores.items()}
         order = {task: asdict(found) for task, found in orders.items() if found}
-        print_json({"kind": "result", "scores": shown, "order": order, "baselines": baselines, "mistakes": mistakes})
+        groups = {task: count_groups(found) for task, found in wrong.items() if count_groups(found)}
+        result = {"kind": "result", "scores": shown, "order": order, "baselines": baselines, "mistakes": mistakes}
+        print_json({**result, "mistake_groups": groups})
         return
     out = console()
     metrics = {task: found.metric for task, found in scores.items()}
@@ -111,5 +114,13 @@ def command(
         if found.recall:
             print_table(out, ("class", "recall"), [(name, three_decimals(v)) for name, v in found.recall.items()])
     if mistakes:
-        counts = ", ".join(f"{len(found):,} of {task}" for task, found in wrong.items())
-        out.print(f"wrong predictions, worst first (for scores all), in {mistakes}: {counts}", soft_wrap=True)
+        out.print(f"wrong predictions, worst first (for scores all), in {mistakes}", soft_wrap=True)
+        for task, found_wrong in wrong.items():
+            is_yes_no = scored.tasks[task].labels.about.is_yes_no
+            groups = [
+                f"{count:,} {group}{'s' * (count != 1)}" if is_yes_no else f"{group} {count:,}"
+                for group, count in count_groups(found_wrong).items()
+            ]
+            by = "" if is_yes_no else "by expected class: "
+            shown_groups = f" ({by}{', '.join(groups)})" if groups else ""
+            out.print(f"  {task}: {len(found_wrong):,}{shown_groups}", soft_wrap=True)

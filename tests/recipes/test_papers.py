@@ -132,7 +132,7 @@ def test_recipe_can_be_planned_with_the_real_data(source, real_data, read_once, 
 
 def test_suites_have_the_rows_of_their_papers():
     assert {name: len(suite.rows) for name, suite in SUITES.items()} == {
-        "best-of-bert": 8,
+        "best-of-bert": 13,
         "minbert-downstream": 12,
         "robust-embeddings": 27,
         "triple-entropy": 58,
@@ -196,6 +196,19 @@ def test_each_row_of_best_of_bert_adds_to_the_one_before(made_up):
     assert last["tasks"]["quora"]["head"]["name"] == "difference_product"
     assert read("best-of-bert#more-epochs", "laptop", made_up)["epochs"] == 6
     assert read("best-of-bert#concatenation", "laptop", made_up)["epochs"] == 4
+
+
+def test_both_readings_of_the_difference_differ_in_nothing_else(made_up):
+    for row in ("baseline", "multi-dataset", "cosine", "mean-pooling", "multi-task"):
+        signed, absolute = (read(f"best-of-bert#{name}", None, made_up) for name in (row, f"{row}-absolute"))
+        changed = [task for task, keys in signed["tasks"].items() if keys != absolute["tasks"][task]]
+        assert changed == (["quora", "sts"] if row in ("baseline", "multi-dataset") else ["quora"])
+        for task in changed:
+            assert signed["tasks"][task].pop("head") == {"name": "difference", "absolute": False}
+            assert absolute["tasks"][task].pop("head") == {"name": "difference", "absolute": True}
+        assert signed == absolute
+        rows = SUITES["best-of-bert"].rows
+        assert rows[row].paper == rows[f"{row}-absolute"].paper and rows[f"{row}-absolute"].against == row
 
 
 def test_stages_of_exp15(made_up):

@@ -46,7 +46,7 @@ def command(
     from plait.cli.display import console, print_json, print_scores, print_table, progress_for
     from plait.data.examples import Examples
     from plait.evaluation.evaluate import score_predictions
-    from plait.evaluation.mistakes import check_place, count_groups, find_mistakes, write_mistakes
+    from plait.evaluation.mistakes import check_place, count_groups, describe_groups, find_mistakes, write_mistakes
     from plait.evaluation.order import measure_order, needs_pass
     from plait.model.card import three_decimals
     from plait.model.directory.load import load_model
@@ -96,9 +96,9 @@ def command(
     if as_json:
         shown = {task: asdict(found) for task, found in scores.items()}
         order = {task: asdict(found) for task, found in orders.items() if found}
-        groups = {task: count_groups(found) for task, found in wrong.items() if count_groups(found)}
+        counts = {task: count_groups(listed) for task, listed in wrong.items()}
         result = {"kind": "result", "scores": shown, "order": order, "baselines": baselines, "mistakes": mistakes}
-        print_json({**result, "mistake_groups": groups})
+        print_json({**result, "mistake_groups": {task: groups for task, groups in counts.items() if groups}})
         return
     out = console()
     metrics = {task: found.metric for task, found in scores.items()}
@@ -115,12 +115,6 @@ def command(
             print_table(out, ("class", "recall"), [(name, three_decimals(v)) for name, v in found.recall.items()])
     if mistakes:
         out.print(f"wrong predictions, worst first (for scores all), in {mistakes}", soft_wrap=True)
-        for task, found_wrong in wrong.items():
-            is_yes_no = scored.tasks[task].labels.about.is_yes_no
-            groups = [
-                f"{count:,} {group}{'s' * (count != 1)}" if is_yes_no else f"{group} {count:,}"
-                for group, count in count_groups(found_wrong).items()
-            ]
-            by = "" if is_yes_no else "by expected class: "
-            shown_groups = f" ({by}{', '.join(groups)})" if groups else ""
-            out.print(f"  {task}: {len(found_wrong):,}{shown_groups}", soft_wrap=True)
+        for task, listed in wrong.items():
+            groups = describe_groups(listed, scored.tasks[task].labels)
+            out.print(f"  {task}: {len(listed):,}{f' ({groups})' if groups else ''}", soft_wrap=True)

@@ -18,7 +18,7 @@ from plait.errors import RequestError
 from plait.files import atomic_file
 from plait.model.tasks import TaskSpec
 
-__all__ = ["Mistake", "check_place", "count_groups", "find_mistakes", "write_mistakes"]
+__all__ = ["Mistake", "check_place", "count_groups", "describe_groups", "find_mistakes", "write_mistakes"]
 
 _SUFFIXES = (".csv", ".jsonl")
 _COLUMNS = ("task", "group", "where", "expected", "predicted", "probability", "error")
@@ -66,6 +66,14 @@ def find_mistakes(spec: TaskSpec, examples: Examples, predictions: Predictions) 
 def count_groups(mistakes: Sequence[Mistake]) -> dict[str, int]:
     """How many mistakes of a task each group has, in the order of the groups."""
     return dict(Counter(mistake.group for mistake in mistakes if mistake.group))
+
+
+def describe_groups(mistakes: Sequence[Mistake], labels: Labels) -> str:
+    """The same as a phrase; empty for kinds of label without groups."""
+    counts = count_groups(mistakes)
+    if labels.about.is_yes_no:
+        return ", ".join(f"{count:,} {group}{'s' * (count != 1)}" for group, count in counts.items())
+    return "by expected class: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()) if counts else ""
 
 
 def _group(expected: np.ndarray, labels: Labels) -> str:

@@ -11,6 +11,7 @@ from plait.data.batch import VIEWS
 from plait.data.labels import Labels
 from plait.errors import ModelError, did_you_mean
 from plait.heads import HEADS, Head, Size
+from plait.recipe.options import complete_options
 from plait.recipe.upgrade import FORMER_KINDS
 from plait.registry import Package, split_version
 
@@ -90,7 +91,12 @@ class TaskSpec:
         head = f"{name}.v{version or 1}"  # names used to be saved without a version
         if head not in HEADS:
             raise ModelError(f"task {value['name']!r}: {_missing_head(head, (packages or {}).get(head))}")
-        return TaskSpec(**{**value, "labels": labels, "text": tuple(value["text"]), "label": columns, "head": head})
+        options, mistakes = complete_options(HEADS[head], value["head_options"])  # some may have been added since
+        if mistakes:
+            options = value["head_options"]
+        texts = tuple(value["text"])
+        known = {"labels": labels, "text": texts, "label": columns, "head": head, "head_options": options}
+        return TaskSpec(**{**value, **known})
 
 
 def _missing_head(head: str, package: Package | None) -> str:

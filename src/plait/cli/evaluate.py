@@ -96,9 +96,9 @@ def command(
     if as_json:
         shown = {task: asdict(found) for task, found in scores.items()}
         order = {task: asdict(found) for task, found in orders.items() if found}
-        counts = {task: count_groups(listed) for task, listed in wrong.items()}
+        by_group = {task: count_groups(listed) for task, listed in wrong.items()}
         result = {"kind": "result", "scores": shown, "order": order, "baselines": baselines, "mistakes": mistakes}
-        print_json({**result, "mistake_groups": {task: groups for task, groups in counts.items() if groups}})
+        print_json({**result, "mistake_groups": {task: groups for task, groups in by_group.items() if groups}})
         return
     out = console()
     metrics = {task: found.metric for task, found in scores.items()}

@@ -241,6 +241,23 @@ def test_chains_and_cycles_are_refused(shared):
         resolve(shared(head={"same_as": "same"}))
 
 
+def test_a_task_without_a_head_has_none_to_share(shared):
+    recipe = shared()
+    loss = {"name": "multiple_negatives", "positive_above": 0.5}
+    recipe["tasks"]["near"] = {**recipe["tasks"]["near"], "loss": loss}
+    del recipe["tasks"]["near"]["head"], recipe["tasks"]["near"]["dev"]
+    with pytest.raises(PlaitError, match="same_as: the task 'near' has no head; give one of them a head"):
+        resolve({**recipe, "head_start": "frozen"})
+
+
+def test_mistakes_of_the_task_that_the_head_belongs_to_are_reported_once(shared):
+    recipe = shared()
+    recipe["tasks"]["near"]["metric"] = "f1"
+    with pytest.raises(PlaitError) as caught:
+        resolve(recipe)
+    assert [mistake.partition(":")[0] for mistake in caught.value.mistakes] == ["tasks.near.metric"]
+
+
 def test_a_head_of_other_classes_is_refused_until_a_map_makes_them_equal(tiny_recipe):
     recipe = tiny_recipe()
     mood = recipe["tasks"]["mood"]

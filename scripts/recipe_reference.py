@@ -43,6 +43,7 @@ SPELLED: Mapping[Callable[..., object], Sequence[str]] = {
     normalize.as_share: ["a share between 0 and 1"],
     normalize.as_where: ["a mapping of columns to values"],
     normalize.as_losses: ["a name", "a mapping with options", "a list of these"],
+    normalize.as_map: ["a mapping of labels to labels"],
     normalize.as_words: ["a list of classes", "a mapping of classes to names"],
     normalize.as_word: ["a value"],
     normalize.as_fold: ["NUMBER/OF"],
@@ -56,6 +57,7 @@ PLAIN: Mapping[object, Sequence[str]] = {
     str: ["a name"],
     type(None): ["null"],
     schema.Choice: ["a name", "a mapping with options"],
+    schema.HeadChoice: ["a name", "a mapping with options", "`{same_as: TASK}`"],
     schema.Task: ["[task keys](#task-keys)"],
     tuple[schema.Stage, ...]: ["a list of [stages](#stages)"],
 }

@@ -29,6 +29,7 @@ TASKS = {
     "same": (TWO, YES_NO, "difference_product", {"hidden": 7}, "sigmoid"),
     "kind": (TWO, CLASSES, "concat", {}, "softmax"),
     "gap": (TWO, SCORE, "difference", {}, "identity"),
+    "distance": (TWO, YES_NO, "difference", {"absolute": True}, "sigmoid"),
     "near": (TWO, SCORE, "cosine", {}, "identity"),
     "dot": (TWO, YES_NO, "dot", {"rank": 4}, "sigmoid"),
     "ray": (TWO, SCORE, "dot", {"rank": 4, "normalise": True, "activation": "relu"}, "identity"),

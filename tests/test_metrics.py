@@ -11,7 +11,9 @@ from plait.metrics import (
     MetricFunction,
     _ranks,
     accuracy,
+    accuracy_of_two,
     all_metrics,
+    balanced_accuracy,
     exact_match,
     f1,
     macro_f1,
@@ -55,6 +57,12 @@ def draw_labels(kind: str, seed: int, rows: int = 40) -> np.ndarray:
     return generator.integers(0, CLASSES if kind == "classes" else 2, rows)
 
 
+def labels_for(kind: str, metric: MetricFunction, seed: int) -> np.ndarray:
+    """Labels of a kind; scores with two values for the metric that needs them."""
+    labels = draw_labels(kind, seed)
+    return labels if metric is not METRICS["accuracy"].functions["score"] else np.where(labels > 2.5, 4.5, 1.0)
+
+
 def probabilities_of(kind: str, predicted: np.ndarray) -> np.ndarray | None:
     """Probabilities (n, C) that are certain of these predictions."""
     if kind == "score":
@@ -79,21 +87,21 @@ every_metric = pytest.mark.parametrize(
 @every_metric
 def test_correct_predictions_score_one(kind, metric: MetricFunction):
     for seed in SEEDS:
-        labels = draw_labels(kind, seed)
+        labels = labels_for(kind, metric, seed)
         assert metric(labels, labels, probabilities_of(kind, labels)) == close(1.0)
 
 
 @every_metric
 def test_predictions_with_errors_score_less_than_one(kind, metric: MetricFunction):
     for seed in SEEDS:
-        labels, predicted = draw_labels(kind, seed), draw_labels(kind, seed + 100)
+        labels, predicted = labels_for(kind, metric, seed), draw_labels(kind, seed + 100)
         assert metric(labels, predicted, probabilities_of(kind, predicted)) < 1 - 1e-3
 
 
 @every_metric
 def test_order_of_the_examples_does_not_matter(kind, metric: MetricFunction):
     for seed in SEEDS:
-        labels, predicted = draw_labels(kind, seed), draw_labels(kind, seed + 100)
+        labels, predicted = labels_for(kind, metric, seed), draw_labels(kind, seed + 100)
         columns = labels, predicted, probabilities_of(kind, predicted)
         assert_example_order_does_not_matter(metric, *columns, seed=seed)
 
@@ -119,6 +127,47 @@ def test_accuracy_equals_that_of_scikit_learn():
     for seed in SEEDS:
         labels_n, predicted_n = classes(seed)
         assert accuracy(labels_n, predicted_n) == close(sklearn.accuracy_score(labels_n, predicted_n))
+
+
+def test_accuracy_of_two_scores_by_hand():
+    labels_n = np.array([1, 4.5, 4.5, 1])  # 2.75 is in the middle
+    assert accuracy_of_two(labels_n, np.array([2.7, 2.8, 2.7, -1])) == 0.75
+    assert accuracy_of_two(labels_n, labels_n) == 1.0
+
+
+def test_accuracy_of_more_than_two_scores_is_undefined():
+    labels_n = np.array([1.0, 2.0, 3.0])
+    assert np.isnan(accuracy_of_two(labels_n, labels_n)) and np.isnan(accuracy_of_two(labels_n[:1], labels_n[:1]))
+    assert "accuracy" not in all_metrics("score", labels_n, labels_n, None)
+
+
+def test_accuracy_of_two_scores_is_that_of_yes_and_no():
+    for seed in SEEDS:
+        labels_n, predicted_n = classes(seed, count=2)
+        assert accuracy_of_two(1 + 3.5 * labels_n, 1 + 3.5 * predicted_n) == accuracy(labels_n, predicted_n)
+
+
+def test_balanced_accuracy_by_hand():
+    # class 0: 1 of 4, class 1: 1 of 1, class 2 is only predicted
+    assert balanced_accuracy(np.array([0, 0, 0, 0, 1]), np.array([0, 1, 1, 2, 1])) == 0.625
+
+
+def test_balanced_accuracy_is_accuracy_if_all_classes_are_equally_frequent():
+    labels_n = np.repeat(np.arange(4), 10)
+    for seed in SEEDS:
+        predicted_n, _ = classes(seed, rows=40)
+        assert balanced_accuracy(labels_n, predicted_n) == close(accuracy(labels_n, predicted_n))
+
+
+def test_balanced_accuracy_of_the_most_common_class_is_chance():
+    labels_n = np.array([0] * 90 + [1] * 10)
+    assert balanced_accuracy(labels_n, np.zeros(100, int)) == 0.5
+
+
+def test_balanced_accuracy_equals_that_of_scikit_learn():
+    for seed in SEEDS:
+        labels_n, predicted_n = classes(seed)
+        assert balanced_accuracy(labels_n, predicted_n) == close(sklearn.balanced_accuracy_score(labels_n, predicted_n))
 
 
 def test_recall_per_class_by_hand():
@@ -293,10 +342,10 @@ def test_ranks_equal_those_of_scipy():
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        ("classes", ["accuracy", "macro_f1", "roc_auc"]),
-        ("yes_no", ["accuracy", "f1", "macro_f1", "roc_auc"]),
+        ("classes", ["accuracy", "balanced_accuracy", "macro_f1", "roc_auc"]),
+        ("yes_no", ["accuracy", "balanced_accuracy", "f1", "macro_f1", "roc_auc"]),
         ("multilabel", ["accuracy", "micro_f1", "macro_f1", "roc_auc"]),
-        ("score", ["pearson", "spearman"]),
+        ("score", ["accuracy", "pearson", "spearman"]),
         ("triplets", ["accuracy"]),
         ("unlabelled", []),
     ],
@@ -309,7 +358,8 @@ def test_all_metrics_of_classes():
     labels_n, shares_nC = np.array([0, 1, 2, 0]), np.array([[7, 2, 1], [1, 8, 1], [5, 3, 2], [6, 2, 2]]) / 10
     values_n = shares_nC.argmax(axis=1)  # 0, 1, 0, 0
     # F1 of the classes: 2·2/(2 + 3) = 4/5, 1, 0; areas: 1, 1, and 0.2 beats 0.1, 0.1 and ties with 0.2: 2.5 of 3
-    expected = {"accuracy": 0.75, "macro_f1": (4 / 5 + 1 + 0) / 3, "roc_auc": (1 + 1 + 2.5 / 3) / 3}
+    expected = {"accuracy": 0.75, "balanced_accuracy": (1 + 1 + 0) / 3}
+    expected |= {"macro_f1": (4 / 5 + 1 + 0) / 3, "roc_auc": (1 + 1 + 2.5 / 3) / 3}
     assert all_metrics("classes", labels_n, values_n, shares_nC) == close(expected)
 
 
@@ -317,7 +367,7 @@ def test_all_metrics_of_yes_no():
     labels_n, yes_n = np.array([1, 0, 1, 0]), np.array([0.9, 0.6, 0.4, 0.1])
     predicted_n, shares_n2 = np.array([1, 1, 0, 0]), np.stack([1 - yes_n, yes_n], axis=1)
     # one of two yes is found, and one of two predicted yes is correct: F1 1/2 for both; the yes 0.9, 0.4 beat 3 of 4
-    expected = {"accuracy": 0.5, "f1": 0.5, "macro_f1": 0.5, "roc_auc": 0.75}
+    expected = {"accuracy": 0.5, "balanced_accuracy": 0.5, "f1": 0.5, "macro_f1": 0.5, "roc_auc": 0.75}
     assert all_metrics("yes_no", labels_n, predicted_n, shares_n2) == close(expected)
 
 
@@ -329,7 +379,7 @@ def test_all_metrics_of_scores():
 def test_undefined_metrics_are_left_out():
     none_n = np.zeros(3, dtype=int)
     found = all_metrics("yes_no", none_n, none_n, np.tile([0.7, 0.3], (3, 1)))
-    assert found == {"accuracy": 1.0, "f1": 0.0, "macro_f1": 1.0}
+    assert found == {"accuracy": 1.0, "balanced_accuracy": 1.0, "f1": 0.0, "macro_f1": 1.0}
 
 
 # Multilabel

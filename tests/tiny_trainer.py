@@ -56,7 +56,7 @@ def weights(trainer: Trainer) -> dict[str, Tensor]:
 def gradients_after_step(trainer: Trainer, planned: Planned, combine: str, *, separate: bool) -> dict[str, Tensor]:
     """The gradients that one training step leaves; the weights are restored afterwards."""
     before = weights(trainer)
-    rows = GradientRows(list(shared_parameters(trainer.model)), len(planned)) if separate else None
+    rows = GradientRows(list(shared_parameters(trainer.model, trainer.objectives)), len(planned)) if separate else None
     train_step(step_parts(trainer, combine, rows), batches_of(trainer, planned), 0, separate=separate)
     trainer.model.load_state_dict(before)
     return gradients(trainer)
@@ -64,4 +64,4 @@ def gradients_after_step(trainer: Trainer, planned: Planned, combine: str, *, se
 
 def shared_size(trainer: Trainer) -> int:
     """The number of weights that tasks share."""
-    return sum(parameter.numel() for parameter in shared_parameters(trainer.model))
+    return sum(parameter.numel() for parameter in shared_parameters(trainer.model, trainer.objectives))

@@ -15,7 +15,9 @@ __all__ = [
     "Metric",
     "MetricFunction",
     "accuracy",
+    "accuracy_of_two",
     "all_metrics",
+    "balanced_accuracy",
     "exact_match",
     "f1",
     "macro_f1",
@@ -44,6 +46,15 @@ def accuracy(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
     return float(np.mean(labels_n == predicted_n))
 
 
+def accuracy_of_two(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
+    """The share of scores that are nearer to their label than to the other one; NaN unless labels take two values."""
+    values = np.unique(labels_n)
+    if len(values) != 2:
+        return float("nan")
+    middle = values.mean()
+    return accuracy(labels_n >= middle, predicted_n >= middle)
+
+
 def recall_per_class(labels_n: np.ndarray, predicted_n: np.ndarray, classes: int) -> list[float | None]:
     """The share of each class's examples that are predicted correctly; None for a class without examples."""
     if labels_n.ndim > 1:  # multilabel
@@ -51,6 +62,11 @@ def recall_per_class(labels_n: np.ndarray, predicted_n: np.ndarray, classes: int
     else:
         chosen = [predicted_n[labels_n == number] == number for number in range(classes)]
     return [float(correct.mean()) if len(correct) else None for correct in chosen]
+
+
+def balanced_accuracy(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
+    """The mean over the classes that occur of the share that is predicted correctly (mean recall)."""
+    return float(np.mean([np.mean(predicted_n[labels_n == number] == number) for number in np.unique(labels_n)]))
 
 
 def f1(labels_n: np.ndarray, predicted_n: np.ndarray, of: int = 1) -> float:
@@ -161,7 +177,11 @@ METRICS: Registry[Metric] = Registry(
                 "multilabel": _of_predictions(exact_match),
                 "yes_no": _of_predictions(accuracy),
                 "triplets": _of_predictions(accuracy),
+                "score": _of_predictions(accuracy_of_two),
             }
+        ),
+        "balanced_accuracy": Metric(
+            {"classes": _of_predictions(balanced_accuracy), "yes_no": _of_predictions(balanced_accuracy)}
         ),
         "micro_f1": Metric({"multilabel": _of_predictions(micro_f1)}),
         "f1": Metric({"yes_no": _of_predictions(f1)}),

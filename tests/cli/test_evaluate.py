@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,17 @@ def test_mistakes_are_written_worst_first_and_agree_with_the_scores(trained_run,
         wrong = [row for row in rows if row["task"] == task]
         assert len(wrong) == round(24 * (1 - result["scores"][task]["values"]["accuracy"]))
         assert all(row["expected"] != row["predicted"] for row in wrong)
-        confidence = [float(row["probability"]) for row in wrong]
-        assert confidence == sorted(confidence, reverse=True) and all(0.5 <= share <= 1 for share in confidence)
+        groups = result["mistake_groups"][task]
+        assert sum(groups.values()) == len(wrong)
+        for group, count in groups.items():
+            confidence = [float(row["probability"]) for row in wrong if row["group"] == group]
+            assert len(confidence) == count and all(0.5 <= share <= 1 for share in confidence)
+            assert confidence == sorted(confidence, reverse=True)
+        assert [row["group"] for row in wrong] == [group for group, count in groups.items() for _ in range(count)]
+    sides = {row["group"]: (row["expected"], row["predicted"]) for row in rows if row["task"] == "same"}
+    both = {"false positive": ("no", "yes"), "false negative": ("yes", "no")}
+    assert sides and sides.items() <= both.items()
+    assert all(row["group"] == row["expected"] for row in rows if row["task"] == "mood")
     near = [row for row in rows if row["task"] == "near"]
     errors = [abs(float(row["expected"]) - float(row["predicted"])) for row in near]
     assert len(near) == 24 and [float(row["error"]) for row in near] == pytest.approx(errors, abs=1e-5)
@@ -50,10 +60,16 @@ def test_the_effect_of_the_order_of_two_texts_is_reported(trained_run, plait):
 def test_the_table_says_where_the_mistakes_are(trained_run, plait, tmp_path):
     assert "wrong predictions" not in plait("evaluate", trained_run)[0]
     out, _ = plait("evaluate", trained_run, "--mistakes", tmp_path / "wrong.jsonl")
-    start = f"wrong predictions, worst first (for scores all), in {tmp_path}/wrong.jsonl: "
-    counts = [line for line in out.splitlines() if line.startswith(start)]
-    assert len(counts) == 1 and counts[0].endswith("24 of near")
-    assert len((tmp_path / "wrong.jsonl").read_text().splitlines()) >= 24
+    _, _, counts = out.partition(f"wrong predictions, worst first (for scores all), in {tmp_path}/wrong.jsonl\n")
+    rows = [json.loads(line) for line in (tmp_path / "wrong.jsonl").read_text().splitlines()]
+    expected = {task: Counter(row["group"] for row in rows if row["task"] == task) for task in ("mood", "same")}
+    by_class = ", ".join(f"{name} {count}" for name, count in expected["mood"].items())
+    apart = ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in expected["same"].items())
+    assert counts.splitlines() == [
+        f"  mood: {expected['mood'].total()} (by expected class: {by_class})",
+        f"  same: {expected['same'].total()} ({apart})",
+        "  near: 24",
+    ]
 
 
 def test_words_are_listed_by_weight(tiny_recipe, tmp_path, plait):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.data.kinds import Kind
-from plait.data.labels import Labels, encode_labels, guess_kind, labels_from
+from plait.data.labels import Labels, encode_labels, guess_kind, labels_from, map_labels, unused_in_map
 from plait.errors import DataError
 
 
@@ -217,3 +217,36 @@ def test_a_score_is_either_in_its_range_or_a_bad_row(number):
 )
 def test_labels_describe_themselves(labels, shown):
     assert labels.describe() == shown
+
+
+# Maps
+
+
+def test_a_map_replaces_labels_however_they_are_written():
+    assert map_labels(["0", "1.0", " 1 ", "2", ""], {"0": "0.5", "1": "4.5"}) == ["0.5", "4.5", "4.5", "2", ""]
+    values = ["x", "y"]
+    assert map_labels(values, {}) is values
+
+
+def test_mapped_labels_are_encoded_as_what_they_become():
+    score = Labels("score", low=0.0, high=5.0, map={"0": "1", "1": "4.5"})
+    encoded, bad = encode(["0", "1.0", "3", "word"], score)
+    assert encoded[:3].tolist() == [1.0, 4.5, 3.0] and bad == {3: "the label 'word' is not a number"}
+    classes = Labels("classes", ("bad", "good"), ("bad", "good"), map={"very good": "good", "0": "bad"})
+    assert encode(["very good", "good", "0", "bad"], classes)[0].tolist() == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("separator", [None, ","])
+def test_in_lists_every_label_is_mapped(separator):
+    labels = Labels("multilabel", ("a", "b"), ("a", "b"), separator=separator, map={"c": "b", "d": "b"})
+    cells = ["a,c", "c,d", "b"] if separator else ['["a", "c"]', '["c", "d"]', '["b"]']
+    assert encode(cells, labels)[0].tolist() == [[1, 1], [0, 1], [0, 1]]
+    unused = unused_in_map(cells, {"c": "b", "dd": "b"}, separator=separator, multilabel=True)
+    assert unused == ["map: no row has the label 'dd'; did you mean 'd'?"]
+
+
+def test_labels_of_a_map_that_no_row_has_are_reported():
+    mapping = {"very good": "good", "vary bad": "bad", "1": "good"}
+    assert unused_in_map(["very good", "very bad", "1.0"], mapping) == [
+        "map: no row has the label 'vary bad'; did you mean 'very bad'?"
+    ]

@@ -10,7 +10,7 @@ from plait.data.examples import Examples
 from plait.data.labels import Labels
 from plait.data.predictions import Predictions
 from plait.errors import RequestError
-from plait.evaluation.mistakes import Mistake, check_place, find_mistakes, write_mistakes
+from plait.evaluation.mistakes import Mistake, check_place, count_groups, find_mistakes, write_mistakes
 from plait.model.tasks import TaskSpec
 
 
@@ -24,27 +24,32 @@ def examples_of(labels: list, dtype: type, texts: int = 1) -> Examples:
     return Examples(columns, np.array(labels, dtype=dtype), [f"dev.csv:{row + 2}" for row in range(len(labels))])
 
 
-def test_wrong_classes_are_listed_most_confident_first():
+def test_wrong_classes_are_listed_by_expected_class_most_confident_first():
     labels = Labels("classes", ("0", "1", "2"), ("bad", "mixed", "good"))
-    shares = np.array([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.45, 0.5, 0.05], [0.9, 0.05, 0.05]])
-    found = find_mistakes(spec_of(labels), examples_of([1, 2, 0, 2], int), Predictions(shares.argmax(axis=1), shares))
+    shares = np.array([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.45, 0.5, 0.05], [0.9, 0.05, 0.05], [0.05, 0.95, 0]])
+    examples = examples_of([2, 2, 0, 2, 2], int)
+    found = find_mistakes(spec_of(labels), examples, Predictions(shares.argmax(axis=1), shares))
     assert found == [
-        Mistake("task", "dev.csv:5", ("text 3 0",), "good", "bad", 0.9, None),
-        Mistake("task", "dev.csv:2", ("text 0 0",), "mixed", "bad", 0.6, None),
-        Mistake("task", "dev.csv:4", ("text 2 0",), "bad", "mixed", 0.5, None),
+        Mistake("task", "dev.csv:4", ("text 2 0",), "bad", "mixed", 0.5, None, "bad"),
+        Mistake("task", "dev.csv:6", ("text 4 0",), "good", "mixed", 0.95, None, "good"),
+        Mistake("task", "dev.csv:5", ("text 3 0",), "good", "bad", 0.9, None, "good"),
+        Mistake("task", "dev.csv:2", ("text 0 0",), "good", "bad", 0.6, None, "good"),
     ]
+    assert count_groups(found) == {"bad": 1, "good": 3}
 
 
-def test_wrong_yes_no_predictions_have_the_probability_of_the_predicted_label():
-    shares = np.array([[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]])
-    predictions = Predictions(np.array([0, 1, 1]), shares)
+def test_false_positives_and_false_negatives_are_apart_with_the_probability_of_the_predicted_label():
+    shares = np.array([[0.8, 0.2], [0.3, 0.7], [0.1, 0.9], [0.2, 0.8]])
+    predictions = Predictions(np.array([0, 1, 1, 1]), shares)
     found = find_mistakes(
-        spec_of(Labels("yes_no", ("0", "1"), ("no", "yes")), 2), examples_of([1, 0, 1], int, 2), predictions
+        spec_of(Labels("yes_no", ("0", "1"), ("no", "yes")), 2), examples_of([1, 0, 1, 0], int, 2), predictions
     )
-    assert [(row.where, row.texts, row.expected, row.predicted, row.probability) for row in found] == [
-        ("dev.csv:2", ("text 0 0", "text 0 1"), "yes", "no", 0.8),
-        ("dev.csv:3", ("text 1 0", "text 1 1"), "no", "yes", 0.7),
+    assert [(row.group, row.where, row.texts, row.expected, row.predicted, row.probability) for row in found] == [
+        ("false positive", "dev.csv:5", ("text 3 0", "text 3 1"), "no", "yes", 0.8),
+        ("false positive", "dev.csv:3", ("text 1 0", "text 1 1"), "no", "yes", 0.7),
+        ("false negative", "dev.csv:2", ("text 0 0", "text 0 1"), "yes", "no", 0.8),
     ]
+    assert count_groups(found) == {"false positive": 2, "false negative": 1}
 
 
 def test_multilabel_mistakes_have_the_probability_of_their_most_confident_wrong_label():
@@ -66,6 +71,7 @@ def test_every_score_is_listed_by_its_error():
         ("dev.csv:2", 3.8, 3.5, None),
         ("dev.csv:4", 4.0, 4.0, None),
     ]
+    assert count_groups(found) == {}
     assert [row.error for row in found] == pytest.approx([3.0, 0.3, 0.0], abs=1e-6)  # the label is a float32
 
 
@@ -80,7 +86,7 @@ def test_equal_mistakes_keep_the_order_of_the_file():
 
 
 MISTAKES = [
-    Mistake("mood", "dev.csv:7", ('a "dog",\nwet',), "low", "high", 0.75, None),
+    Mistake("mood", "dev.csv:7", ('a "dog",\nwet',), "low", "high", 0.75, None, "low"),
     Mistake("near", "dev.csv:2", ("Zoë", "ü ☃"), 4.5, 1.25, None, 3.25),
     Mistake("tags", "dev.csv:3", ("x",), ("a", "b"), (), 0.5, None),
 ]
@@ -91,10 +97,10 @@ def test_a_csv_file_has_one_column_per_text(tmp_path):
     with (tmp_path / "wrong.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     assert rows == [
-        ["task", "where", "expected", "predicted", "probability", "error", "text", "text2"],
-        ["mood", "dev.csv:7", "low", "high", "0.75", "", 'a "dog",\nwet', ""],
-        ["near", "dev.csv:2", "4.5", "1.25", "", "3.25", "Zoë", "ü ☃"],
-        ["tags", "dev.csv:3", "a|b", "", "0.5", "", "x", ""],
+        ["task", "group", "where", "expected", "predicted", "probability", "error", "text", "text2"],
+        ["mood", "low", "dev.csv:7", "low", "high", "0.75", "", 'a "dog",\nwet', ""],
+        ["near", "", "dev.csv:2", "4.5", "1.25", "", "3.25", "Zoë", "ü ☃"],
+        ["tags", "", "dev.csv:3", "a|b", "", "0.5", "", "x", ""],
     ]
 
 
@@ -102,15 +108,15 @@ def test_a_jsonl_file_has_a_list_of_texts(tmp_path):
     write_mistakes(MISTAKES[1:], tmp_path / "wrong.JSONL")
     first, second = map(json.loads, (tmp_path / "wrong.JSONL").read_text(encoding="utf-8").splitlines())
     assert first == {
-        "task": "near", "where": "dev.csv:2", "expected": 4.5, "predicted": 1.25, "probability": None, "error": 3.25,
-        "texts": ["Zoë", "ü ☃"],
+        "task": "near", "group": "", "where": "dev.csv:2", "expected": 4.5, "predicted": 1.25, "probability": None,
+        "error": 3.25, "texts": ["Zoë", "ü ☃"],
     }  # fmt: skip
     assert (second["expected"], second["predicted"]) == (["a", "b"], [])
 
 
 def test_a_file_without_mistakes_has_only_its_header(tmp_path):
     write_mistakes([], tmp_path / "wrong.csv")
-    assert (tmp_path / "wrong.csv").read_text() == "task,where,expected,predicted,probability,error,text\n"
+    assert (tmp_path / "wrong.csv").read_text() == "task,group,where,expected,predicted,probability,error,text\n"
 
 
 @pytest.mark.parametrize(

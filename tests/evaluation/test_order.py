@@ -25,6 +25,7 @@ def loaded(tiny_bert, tmp_path_factory) -> LoadedModel:
     for head in ("concat", "difference", "joined", "joined_both"):
         tasks[f"same {head}"] = {**tasks["same"], "head": head}
         tasks[f"near {head}"] = {**tasks["near"], "head": head}
+    tasks["far"] = {**tasks["near"], "head": {"name": "difference", "absolute": True}}
     tasks["kind"] = {**tasks["same"], "label": {"column": "same", "kind": "classes"}, "head": "concat"}
     tasks["tags"] = {**tasks["same"], "label": {"column": "same", "separator": "|"}, "head": "concat"}
     return load_model(plait.train(recipe, folder / "run", baselines=False).model, device="cpu")
@@ -48,7 +49,10 @@ def test_order_does_not_apply_to_single_texts(model):
     assert measured(model, "mood") is None
 
 
-@pytest.mark.parametrize(("task", "expected"), [("same", Order(0.0, None, True)), ("near", Order(None, 0.0, True))])
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [("same", Order(0.0, None, True)), ("near", Order(None, 0.0, True)), ("far", Order(None, 0.0, True))],
+)
 def test_a_symmetric_head_needs_no_second_pass(model, task, expected, monkeypatch):
     predictions = predict_columns(model, task, examples().texts).predictions
     monkeypatch.delattr(order, "predict_columns")

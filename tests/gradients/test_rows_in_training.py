@@ -52,7 +52,11 @@ def test_rows_are_one_tensor_of_tasks_by_shared_weights_that_every_step_reuses(m
     for number in range(3):
         trainer.step(number, [MOOD, SAME])
         assert rows.buffer_KP.data_ptr() == start
-        grads = [parameter.grad for parameter in shared_parameters(trainer.model) if parameter.grad is not None]
+        grads = [
+            parameter.grad
+            for parameter in shared_parameters(trainer.model, trainer.objectives)
+            if parameter.grad is not None
+        ]
         assert all(start <= grad.data_ptr() < start + size for grad in grads), "the update has memory of its own"
 
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from head_cases import SEEDS, WIDTH, build_head, draw_views, row, set_weights
@@ -137,6 +138,47 @@ def test_difference_ignores_what_both_sides_share():
     for seed in SEEDS:
         u_BD, v_BD, shift_BD = draw_views(seed, 3)
         torch.testing.assert_close(head(u_BD, v_BD), head(u_BD + shift_BD, v_BD + shift_BD), **ROUNDING)
+
+
+def test_absolute_difference_by_hand():
+    head = build_head("difference", absolute=True)
+    set_weights(head.linear, [[2.0, -1.0]], [0.5])
+    # |u − v| = (2, 3): 2·2 − 1·3 + 0.5 = 1.5
+    assert head(row(1.0, 2.0), row(3.0, 5.0)).tolist() == [[1.5]]
+
+
+def test_absolute_difference_of_larger_and_smaller_embeddings_is_the_signed_one():
+    absolute, signed = (build_head("difference", width=WIDTH, outputs=3, absolute=flag) for flag in (True, False))
+    u_BD, v_BD = draw_views(8, 2)
+    larger_BD, smaller_BD = torch.maximum(u_BD, v_BD), torch.minimum(u_BD, v_BD)
+    assert torch.equal(absolute(u_BD, v_BD), signed(larger_BD, smaller_BD))
+
+
+def test_only_the_absolute_difference_is_symmetric():
+    absolute = build_head("difference", width=WIDTH, outputs=3, absolute=True)
+    assert absolute.symmetric and not build_head("difference").symmetric
+    for seed in SEEDS:
+        u_BD, v_BD = draw_views(seed, 2)
+        assert torch.equal(absolute(u_BD, v_BD), absolute(v_BD, u_BD)), f"seed {seed}"
+
+
+def test_only_the_absolute_difference_separates_like_from_unlike():
+    """Of pairs in both orders, a layer on u − v misjudges one of every unlike pair; one on |u − v| need not."""
+    (u_BD,), (shift_BD,) = draw_views(1, 1, rows=40), draw_views(2, 1, rows=40)
+    like = [(u_BD, u_BD), (u_BD, u_BD)]
+    unlike = [(u_BD, u_BD + 3 * shift_BD), (u_BD + 3 * shift_BD, u_BD)]
+    best = {}
+    for flag in (False, True):
+        head = build_head("difference", width=WIDTH, absolute=flag)
+        optimizer = torch.optim.Adam(head.parameters(), lr=0.1)
+        firsts, seconds = (torch.cat([pair[side] for pair in like + unlike]) for side in (0, 1))
+        is_like = torch.cat([torch.ones(80), torch.zeros(80)])
+        for _ in range(200):
+            optimizer.zero_grad()
+            F.binary_cross_entropy_with_logits(head(firsts, seconds)[:, 0], is_like).backward()
+            optimizer.step()
+        best[flag] = ((head(firsts, seconds)[:, 0] > 0).float() == is_like).float().mean().item()
+    assert best[False] <= 0.75 and best[True] == 1.0
 
 
 # difference_product: W₂ relu(W₁ [|u − v|; u∗v] + b₁) + b₂

@@ -26,7 +26,7 @@ BLOCK = re.compile(r"^```yaml\n# ([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 IDS = [
     *(f"E{number}" for number in range(1, 7)),
-    *(f"H{number}" for number in range(1, 12)),
+    *(f"H{number}" for number in range(1, 13)),
     *(f"L{number}" for number in range(1, 11)),
     *("S1", "S2", "S3", "S4", "S4b", "S5", "S6"),
     *("G1", "G2"),

@@ -132,9 +132,9 @@ def test_recipe_can_be_planned_with_the_real_data(source, real_data, read_once, 
 
 def test_suites_have_the_rows_of_their_papers():
     assert {name: len(suite.rows) for name, suite in SUITES.items()} == {
-        "best-of-bert": 8,
+        "best-of-bert": 13,
         "minbert-downstream": 12,
-        "robust-embeddings": 18,
+        "robust-embeddings": 27,
         "triple-entropy": 62,
     }
     assert list(SUITES["best-of-bert"].rows)[1:4] == ["multi-dataset", "cosine", "mean-pooling"]
@@ -200,12 +200,49 @@ def test_each_row_of_best_of_bert_adds_to_the_one_before(made_up):
     assert read("best-of-bert#concatenation", "laptop", made_up)["epochs"] == 4
 
 
+def test_both_readings_of_the_difference_differ_in_nothing_else(made_up):
+    for row in ("baseline", "multi-dataset", "cosine", "mean-pooling", "multi-task"):
+        signed, absolute = (read(f"best-of-bert#{name}", None, made_up) for name in (row, f"{row}-absolute"))
+        changed = [task for task, keys in signed["tasks"].items() if keys != absolute["tasks"][task]]
+        assert changed == (["quora", "sts"] if row in ("baseline", "multi-dataset") else ["quora"])
+        for task in changed:
+            assert signed["tasks"][task].pop("head") == {"name": "difference", "absolute": False}
+            assert absolute["tasks"][task].pop("head") == {"name": "difference", "absolute": True}
+        assert signed == absolute
+        rows = SUITES["best-of-bert"].rows
+        assert rows[row].paper == rows[f"{row}-absolute"].paper and rows[f"{row}-absolute"].against == row
+
+
 def test_stages_of_exp15(made_up):
     recipe = read("robust-embeddings#exp15", "laptop", made_up)
     first, second = recipe["stages"]
     assert first["tasks"].keys() == {"nli"} and first["tasks"]["nli"]["rows"] == 1500 and first["epochs"] == 3
     assert second["tasks"].keys() == {"sst", "quora", "sts"} and second["epochs"] == 5
     assert recipe["dropout"] == 0.1
+
+
+def test_rows_that_compare_poolings_differ_in_nothing_else(made_up):
+    for task, profile in itertools.product(("sst", "sts", "quora"), (None, "laptop")):
+        pooler, mean = (read(f"robust-embeddings#{task}-{pooling}", profile, made_up) for pooling in ("pooler", "mean"))
+        assert list(mean["tasks"]) == [task] and mean["pooling"] == "mean"
+        assert pooler == {**mean, "pooling": "cls" if profile else "pooler"}
+        assert SUITES["robust-embeddings"].opponent(f"{task}-mean") == f"{task}-pooler"
+        assert SUITES["robust-embeddings"].opponent(f"{task}-pooler") is None
+
+
+def test_settings_of_the_milestone(made_up):
+    recipe, laptop = (read("robust-embeddings#milestone-exp7", profile, made_up) for profile in (None, "laptop"))
+    assert (recipe["lr"], recipe["dropout"], recipe["batch_size"], recipe["epochs"]) == (5e-5, 0.1, 32, 5)
+    assert (laptop["encoder"], laptop["lr"], laptop["head_lr"], laptop["rows"]) == ("minilm", 2e-4, 2e-3, 350)
+    assert recipe["schedule"]["by"] == "size"
+
+
+def test_losses_and_heads_that_the_paper_does_not_combine(made_up):
+    quora = read("robust-embeddings#exp14-mnrl", None, made_up)["tasks"]["quora"]
+    assert [loss["name"] for loss in quora["loss"]] == ["binary_cross_entropy", "multiple_negatives"]
+    assert quora["head"]["name"] == "joined_difference"
+    quora = read("robust-embeddings#exp14-one-head", None, made_up)["tasks"]["quora"]
+    assert quora["head"] == {"same_as": "sts"} and quora["label"]["map"] == {"0": "1", "1": "4.5"}
 
 
 @pytest.mark.parametrize("source", ROWS)

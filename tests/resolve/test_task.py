@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from one_task import LABELS, LIMIT, WIDTH, losses, resolve_one, task_of, write
+from one_task import LABELS, LIMIT, WIDTH, losses, mistakes_of, resolve_one, task_of, write
 from plait.recipe.read import recipe_from
 from plait.recipe.tree import Tree
 from plait.resolve.run import resolve_tasks
@@ -211,3 +211,43 @@ def test_files_with_the_same_name_are_counted_separately(tmp_path):
     files = [str(tmp_path / name / "train.csv") for name in ("x", "y")]
     found = resolve_one(tmp_path, ["0"], train=files).fingerprints["it"]["train"]
     assert [file["rows"] for file in found] == [3, 2]
+
+
+# ---------------------------------------------------------------- label maps
+
+
+def test_a_map_decides_the_kind_of_label(tmp_path):
+    data = task_of(tmp_path, ["0", "1", "1"], label={"column": "label", "map": {0: 1, 1: 4.5}})
+    assert (data.spec.labels.kind, data.spec.labels.low, data.spec.labels.high) == ("score", 1.0, 4.5)
+    assert data.splits["train"].labels.tolist() == [1.0, 4.5, 4.5]
+    assert data.settings.label.model_dump()["map"] == {"0": "1", "1": "4.5"}
+    put_together = task_of(tmp_path, ["low", "mid", "high"], label={"column": "label", "map": {"mid": "low"}})
+    assert put_together.spec.labels.classes == ("high", "low")
+    assert put_together.splits["train"].labels.tolist() == [1, 1, 0]
+    yes_no = {"column": "label", "kind": "yes_no", "map": {"low": False, "mid": False, "high": True}}
+    assert task_of(tmp_path, ["low", "mid", "high"], label=yes_no).splits["train"].labels.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ({"map": {"lo": "high"}}, "tasks.it.label: map: no row has the label 'lo'; did you mean 'low'?"),
+        ({"map": {}}, "tasks.it.label.map: expected labels and what each becomes, such as {0: 0.5, 1: 4.5}"),
+        ({"map": "low"}, "tasks.it.label.map: expected labels and what each becomes, such as {0: 0.5, 1: 4.5}"),
+        (
+            {"column": ["one", "two"], "map": {"0": "1"}},
+            "tasks.it.label: a map applies to one column; with a column per class there is nothing to map",
+        ),
+    ],
+)
+def test_maps_that_cannot_work_are_refused(tmp_path, label, message):
+    found = mistakes_of(tmp_path, LABELS["classes"], label={"column": "label", **label})
+    assert [mistake.removeprefix("recipe: ") for mistake in found] == [message]
+
+
+def test_accuracy_of_scores_needs_two_values_in_dev(tmp_path):
+    write(tmp_path / "dev.csv", ["0.5", "4.5", "2"])
+    dev = {"dev": str(tmp_path / "dev.csv"), "metric": "accuracy", "label": {"column": "label", "kind": "score"}}
+    assert mistakes_of(tmp_path, LABELS["score"], **dev) == [
+        "tasks.it.metric: accuracy is for scores that take two values in dev, which has 3; use pearson"
+    ]

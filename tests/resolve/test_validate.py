@@ -71,17 +71,19 @@ def test_every_mistake_in_the_data_is_reported_with_its_line(broken):
     of_pairs = [name for name, head in HEADS.items() if READS[head.reads] == 2 and "yes_no" in head.kinds]
     assert broken == [
         f"recipe.yaml:7: tasks.same.head: cosine cannot predict yes/no labels; suitable: {', '.join(of_pairs)}",
-        "recipe.yaml:8: tasks.same.metric: pearson is not for yes/no labels; allowed: accuracy, f1, macro_f1, roc_auc",
+        "recipe.yaml:8: tasks.same.metric: pearson is not for yes/no labels; allowed: accuracy, "
+        "balanced_accuracy, f1, macro_f1, roc_auc",
         "recipe.yaml:13: tasks.mood.loss: mse cannot learn from classes; suitable: cross_entropy, binary_cross_entropy",
         "recipe.yaml:14: tasks.mood.class_weights: expected a weight for each of high, low, mid",
         "recipe.yaml:19: tasks.near.loss: scores need a threshold, the score from which an example counts as yes",
-        "recipe.yaml:20: tasks.near.metric: f1 is not for scores; allowed: pearson, spearman",
+        "recipe.yaml:20: tasks.near.metric: f1 is not for scores; allowed: accuracy, pearson, spearman",
         "recipe.yaml:21: tasks.near.class_weights: class_weights and label_smoothing are for classes and yes/no, "
         "not for scores",
         "recipe.yaml:26: tasks.sure.loss: yes_no labels take no threshold, the score from which an example counts "
         "as yes",
         "recipe.yaml:32: tasks.flat.label: the scores do not vary; give their range, such as range: [0, 5]",
-        "recipe.yaml:38: tasks.torn.metric: spearman is not for classes; allowed: accuracy, macro_f1, roc_auc",
+        "recipe.yaml:38: tasks.torn.metric: spearman is not for classes; allowed: accuracy, "
+        "balanced_accuracy, macro_f1, roc_auc",
         "torn.csv:4: the text in column 'one' is empty",
         "torn.csv:5: the label is empty",
         "mood.csv:4: the label 'mid' is not one of the classes of the training data: high, low",

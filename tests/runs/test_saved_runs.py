@@ -75,7 +75,8 @@ def test_a_resumed_run_ends_with_the_model_that_plait_0_1_would_have_trained(pro
     former = open_directory(project / "model").record.provenance  # of the same run, never stopped
     assert result.best_step == former.step == 9
     for task, values in former.scores.items():
-        assert result.scores[task] == pytest.approx(values, abs=1e-6)
+        known = {metric: result.scores[task][metric] for metric in values}  # metrics may have been added since
+        assert known == pytest.approx(values, abs=1e-6)
     for file in ("model.safetensors", "heads.safetensors"):
         old, new = (load_file(folder / file) for folder in (project / "model", result.model))
         assert old.keys() == new.keys()

@@ -100,7 +100,7 @@ def test_the_sum_of_tasks_has_the_bits_of_gradient_rows(make):
     trainer = make(clip=None)
     _, summed = gradients_with(trainer, 2)
     trainer.model.zero_grad(set_to_none=True)
-    shared = list(shared_parameters(trainer.model))
+    shared = list(shared_parameters(trainer.model, trainer.objectives))
     rows = GradientRows(shared, len(LOSSES))
     for task in LOSSES:
         gradients_with_rows = Lanes(trainer.model, 2)

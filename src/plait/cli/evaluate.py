@@ -25,7 +25,7 @@ _MOST_WORDS = 15  # of the heaviest and of the lightest
     "--mistakes",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the wrong predictions, worst first: .csv or .jsonl.",
+    help="Write the wrong predictions, false positives and negatives apart, worst first: .csv or .jsonl.",
 )
 @click.option(
     "--word-weights",
@@ -52,14 +52,15 @@ def command(
 
     MODEL is a model directory or a run. Scores come with 95 % bootstrap intervals and beside their baselines. For tasks
     that compare two texts, it also shows how often swapping them changes the prediction. --mistakes writes the wrong
-    predictions of each task to a file, most confident first; for scores all predictions, largest error first.
-    --word-weights TASK lists words by their weight in an embedding: 1 is their weight in a plain mean.
+    predictions of each task to a file, most confident first: false positives apart from false negatives, classes by the
+    expected class. For scores it writes all predictions, largest error first. --word-weights TASK lists words by their
+    weight in an embedding: 1 is their weight in a plain mean.
     """
     from plait.cli.display import console, print_json, print_scores, print_table, progress_for
     from plait.data.examples import Examples
     from plait.errors import RequestError, did_you_mean
     from plait.evaluation.evaluate import score_predictions
-    from plait.evaluation.mistakes import check_place, find_mistakes, write_mistakes
+    from plait.evaluation.mistakes import check_place, count_groups, describe_groups, find_mistakes, write_mistakes
     from plait.evaluation.order import measure_order, needs_pass
     from plait.evaluation.word_weights import WordWeight, measure_word_weights, weighted_member
     from plait.model.card import three_decimals
@@ -116,7 +117,9 @@ def command(
     if as_json:
         shown = {task: asdict(found) for task, found in scores.items()}
         order = {task: asdict(found) for task, found in orders.items() if found}
+        by_group = {task: count_groups(listed) for task, listed in wrong.items()}
         result = {"scores": shown, "order": order, "baselines": baselines, "mistakes": mistakes}
+        result["mistake_groups"] = {task: groups for task, groups in by_group.items() if groups}
         if word_weights is not None:
             result["word_weights"] = [asdict(found) for found in weighs]
         print_json({"kind": "result", **result})
@@ -135,8 +138,10 @@ def command(
         if found.recall:
             print_table(out, ("class", "recall"), [(name, three_decimals(v)) for name, v in found.recall.items()])
     if mistakes:
-        counts = ", ".join(f"{len(found):,} of {task}" for task, found in wrong.items())
-        out.print(f"wrong predictions, worst first (for scores all), in {mistakes}: {counts}", soft_wrap=True)
+        out.print(f"wrong predictions, worst first (for scores all), in {mistakes}", soft_wrap=True)
+        for task, listed in wrong.items():
+            groups = describe_groups(listed, scored.tasks[task].labels)
+            out.print(f"  {task}: {len(listed):,}{f' ({groups})' if groups else ''}", soft_wrap=True)
     if word_weights is not None:
         out.print(f"words of {word_weights} by weight in an embedding; 1: as in a plain mean", soft_wrap=True)
         rows = [(found.word, three_decimals(found.weight), f"{found.count:,}") for found in weighs]

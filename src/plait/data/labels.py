@@ -5,13 +5,13 @@ import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from plait.data.kinds import KINDS, Kind, LabelKind
 from plait.data.readers.records import Nested, as_text, is_unicode
-from plait.errors import DataError
+from plait.errors import DataError, did_you_mean
 
 __all__ = [
     "MOST",
@@ -26,6 +26,8 @@ __all__ = [
     "is_label",
     "labels_from",
     "listed",
+    "map_labels",
+    "unused_in_map",
 ]
 
 MOST = 0.9  # share of the values that must look like a kind; the others are then bad rows
@@ -44,6 +46,7 @@ class Labels:
     low: float = 0.0  # of a score
     high: float = 1.0
     separator: str | None = None  # between several labels in one cell
+    map: dict[str, str] = field(default_factory=dict)  # label in the data → what it becomes first
 
     @property
     def about(self) -> LabelKind:
@@ -83,7 +86,7 @@ def labels_from(
     positive: str | None = None,
     separator: str | None = None,
 ) -> Labels:
-    """The labels of a task, from its training columns and what the recipe says about them."""
+    """The labels of a task, from its training columns, already mapped, and what the recipe says about them."""
     if kind == "triplets":
         return Labels("triplets", ("third", "second"), ("third", "second"))
     if kind == "unlabelled":
@@ -147,7 +150,7 @@ def encode_labels(columns: Sequence[Sequence[str]], labels: Labels, rows: int) -
     encoded = np.zeros(rows, dtype=np.float32 if labels.about.is_score else np.int64)
     places = {word: place for place, word in enumerate(labels.classes)}
     plain_yes_no = labels.about.is_yes_no and labels.classes == ("0", "1")
-    for row, value in enumerate(columns[0]):
+    for row, value in enumerate(map_labels(columns[0], labels.map)):
         word = value.strip()
         if not word:
             bad[row] = "the label is empty"
@@ -189,7 +192,7 @@ def _encode_multilabel(
                 encoded[row, place] = word in YES
         return encoded, bad
     places = {word: place for place, word in enumerate(labels.classes)}
-    for row, value in enumerate(columns[0]):
+    for row, value in enumerate(map_labels(columns[0], labels.map, separator=labels.separator, multilabel=True)):
         words = listed(value, labels.separator)
         if words is None:
             bad[row] = f"the label {value!r} is not a JSON list; give the label's `separator` if it lists words"
@@ -205,6 +208,31 @@ def _encode_multilabel(
 def _unknown_class(word: str, labels: Labels) -> str:
     known = textwrap.shorten(", ".join(labels.classes), 200, placeholder=" ...")
     return f"the label {word!r} is not one of the classes of the training data: {known}"
+
+
+def map_labels(
+    values: Sequence[str], mapping: Mapping[str, str], *, separator: str | None = None, multilabel: bool = False
+) -> Sequence[str]:
+    """The labels of a column after the recipe's map; those that it does not list stay. In lists, each is mapped."""
+    if not mapping:
+        return values
+    if not multilabel:
+        return [mapping.get(class_of(value), value) for value in values]
+    lists = [listed(value, separator) for value in values]
+    return [
+        value if words is None else Nested(json.dumps([mapping.get(word, word) for word in words]))
+        for value, words in zip(values, lists, strict=True)
+    ]
+
+
+def unused_in_map(
+    values: Sequence[str], mapping: Mapping[str, str], *, separator: str | None = None, multilabel: bool = False
+) -> list[str]:
+    """Messages about labels of a map that no row has, which are probably misspelt."""
+    there = {class_of(value) for value in values if is_label(value)}
+    if multilabel:
+        there = {word for value in values for word in listed(value, separator) or ()}
+    return [f"map: no row has the label {word!r}; {did_you_mean(word, there)}" for word in mapping if word not in there]
 
 
 def listed(value: str, separator: str | None) -> list[str] | None:

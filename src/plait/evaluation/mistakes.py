@@ -1,8 +1,9 @@
-"""The wrong predictions of a model, worst first.
+"""The wrong predictions of a model, by what was expected, worst first.
 
 n examples, C classes.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,10 @@ from plait.files import atomic_file
 from plait.model.decode import within_range
 from plait.model.tasks import TaskSpec
 
-__all__ = ["Mistake", "check_place", "find_mistakes", "write_mistakes"]
+__all__ = ["Mistake", "check_place", "count_groups", "describe_groups", "find_mistakes", "write_mistakes"]
 
 _SUFFIXES = (".csv", ".jsonl")
-_COLUMNS = ("task", "where", "expected", "predicted", "probability", "error")
+_COLUMNS = ("task", "group", "where", "expected", "predicted", "probability", "error")
 _Label = str | tuple[str, ...] | float  # a class or yes/no, the labels of a multilabel task, a score
 
 
@@ -36,13 +37,18 @@ class Mistake:
     predicted: _Label
     probability: float | None  # of the wrong prediction; multilabel: of the most confident wrong label; None for scores
     error: float | None  # the absolute error of a score
+    group: str = ""  # false positive, false negative, or the expected class; "" for other kinds of label
 
 
 def find_mistakes(spec: TaskSpec, examples: Examples, predictions: Predictions) -> list[Mistake]:
-    """The wrong predictions of a task, most confident first; for scores every example, largest error first."""
+    """The wrong predictions of a task, most confident first; for scores every example, largest error first.
+
+    False positives come before false negatives, and classes in the order of the expected class.
+    """
     scored, predictions = spec.labels.about.is_score, within_range(predictions, spec)
     badness_n = _score_errors(examples, predictions) if scored else _confidence_if_wrong(examples, predictions)
-    wrong = [int(row) for row in np.argsort(-badness_n, kind="stable") if badness_n[row] >= 0]
+    expected_n = examples.labels if spec.labels.about.one_class else np.zeros(len(examples))
+    wrong = [int(row) for row in np.lexsort((-badness_n, expected_n)) if badness_n[row] >= 0]
     return [
         Mistake(
             spec.name,
@@ -52,9 +58,30 @@ def find_mistakes(spec: TaskSpec, examples: Examples, predictions: Predictions) 
             _readable(predictions.values[row], spec.labels),
             None if scored else float(badness_n[row]),
             float(badness_n[row]) if scored else None,
+            _group(examples.labels[row], spec.labels),
         )
         for row in wrong
     ]
+
+
+def count_groups(mistakes: Sequence[Mistake]) -> dict[str, int]:
+    """How many mistakes of a task each group has, in the order of the groups."""
+    return dict(Counter(mistake.group for mistake in mistakes if mistake.group))
+
+
+def describe_groups(mistakes: Sequence[Mistake], labels: Labels) -> str:
+    """The same as a phrase; empty for kinds of label without groups."""
+    counts = count_groups(mistakes)
+    if labels.about.is_yes_no:
+        return ", ".join(f"{count:,} {group}{'s' * (count != 1)}" for group, count in counts.items())
+    return "by expected class: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()) if counts else ""
+
+
+def _group(expected: np.ndarray, labels: Labels) -> str:
+    """What kind of mistake it is to miss this label."""
+    if labels.about.is_yes_no:
+        return "false negative" if expected else "false positive"
+    return labels.names[int(expected)] if labels.about.one_class else ""
 
 
 def _score_errors(examples: Examples, predictions: Predictions) -> np.ndarray:

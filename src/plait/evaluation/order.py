@@ -62,4 +62,4 @@ def measure_order(
 
 def _is_symmetric(model: AnyModel, task: str) -> bool:
     """Whether the order of two texts cannot matter to the head, or to the heads of all members."""
-    return all(member.tasks[task].head_class.symmetric for member in model.members)
+    return all(getattr(member.head(task), "symmetric", False) for member in model.members)

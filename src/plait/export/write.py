@@ -73,7 +73,7 @@ def _write_tasks(model: Model, folder: Path, precision: Precision, weights: Weig
     for task, spec in model.tasks.items():
         if spec.head_class.reads == reads:
             name = f"{task}.task" if task in taken else task
-            outputs_SC = add_module(graph, f"heads.{task}", model.heads[task], pooled)
+            outputs_SC = add_module(graph, f"heads.{spec.head_task}", model.head(task), pooled)
             graph.output(name, add_link(graph, outputs_SC, spec), output_columns(spec))
             outputs[name] = task
     found = GraphFile(reads, inputs, outputs)

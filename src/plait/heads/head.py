@@ -24,7 +24,7 @@ class Head(nn.Module):
 
     reads: ClassVar[str]  # single, apart, joined, joined_both or triple
     kinds: ClassVar[tuple[str, ...]] = ("classes", "multilabel", "yes_no", "score")  # kinds of label it can predict
-    symmetric: ClassVar[bool] = False  # True: swapping its two texts never changes its outputs
+    symmetric: bool = False  # True: swapping its two texts never changes its outputs; may depend on its options
     after_shared_layer: ClassVar[bool] = True  # False: it compares embeddings, so no shared layer may precede it
     output_layer: ClassVar[str | None] = None  # the linear layer that produces the outputs, if there is one
     unpenalised: ClassVar[int] = 0  # first inputs of that layer that `head_start: frozen` may weigh freely

@@ -47,19 +47,25 @@ class Concat(Head):
 
 
 class Difference(Head):
-    """linear(dropout(u − v)) (best-of-bert, baseline)."""
+    """linear(dropout(u − v)) (best-of-bert, baseline).
+
+    With `absolute: true` it reads |u − v|, and is then symmetric; without it no layer can tell like from unlike pairs.
+    """
 
     reads = "apart"
     output_layer = "linear"
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: Size, *, absolute: bool = False) -> None:
         super().__init__()
+        self.absolute = absolute
+        self.symmetric = absolute
         self.dropout = nn.Dropout(size.dropout)
         self.linear = nn.Linear(size.width, size.outputs)
 
     def forward(self, u_BD: Tensor, v_BD: Tensor) -> Tensor:
         """Two embeddings (B, D) → outputs (B, C)."""
-        outputs_BC: Tensor = self.linear(self.dropout(u_BD - v_BD))
+        difference_BD = (u_BD - v_BD).abs() if self.absolute else u_BD - v_BD
+        outputs_BC: Tensor = self.linear(self.dropout(difference_BD))
         return outputs_BC
 
 

@@ -90,7 +90,7 @@ def ensemble_card(tasks: Mapping[str, TaskSpec], members: Sequence[Mapping[str, 
 
 def _tasks_table(tasks: Mapping[str, TaskSpec]) -> str:
     rows = "\n".join(
-        f"| {spec.name} | {spec.labels.about.predicts}: {spec.labels.describe()} | {spec.head_name} | "
+        f"| {spec.name} | {spec.labels.about.predicts}: {spec.labels.describe()} | {spec.head_words} | "
         f"{', '.join(spec.text)} |"
         for spec in tasks.values()
     )

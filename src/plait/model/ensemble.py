@@ -60,9 +60,11 @@ def task_differences(names: Sequence[str], members: Sequence[Mapping[str, TaskSp
 
 def _describe(labels: Labels) -> str:
     """Everything that distinguishes one set of labels from another."""
+    mapped = ", ".join(f"{word} → {new}" for word, new in labels.map.items())
+    kind = f"{labels.kind}, mapped {mapped}" if mapped else labels.kind
     if not labels.about.has_classes:
-        return f"{labels.kind} ({labels.describe()})"
+        return f"{kind} ({labels.describe()})"
     shown = ", ".join(
         word if word == name else f"{word}: {name}" for word, name in zip(labels.classes, labels.names, strict=True)
     )
-    return f"{labels.kind} ({shown})"
+    return f"{kind} ({shown})"

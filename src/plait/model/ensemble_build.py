@@ -182,6 +182,8 @@ def _weight_differences(first: _Member, one: Model, member: _Member, other: Mode
 
 def _describe_head(spec: TaskSpec) -> str:
     """A head with its options, as a recipe writes it."""
+    if spec.same_as:
+        return f"{{same_as: {spec.same_as}}}"
     options = "".join(f", {name}: {value}" for name, value in spec.head_options.items() if value is not None)
     return f"{{name: {spec.head_name}{options}}}" if options else spec.head_name
 

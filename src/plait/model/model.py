@@ -89,7 +89,7 @@ class Model(nn.Module):
         self.tokenizer = tokenizer
         self.tokenizer_files = dict(tokenizer_files or {})  # tokenizer.json and its companions, by name
         self.tasks = dict(tasks)
-        self.heads = nn.ModuleDict({name: heads[name] for name in tasks})
+        self.heads = nn.ModuleDict({name: heads[name] for name in tasks if name in heads})  # a shared head only once
         self.shared_layer = shared_layer
         self.pooling = pooling
         self.normalise = normalise
@@ -136,12 +136,16 @@ class Model(nn.Module):
         """Outputs (B, C) of a task's head from the embeddings of its views."""
         if self.shared_layer is not None:
             views_BD = [self.shared_layer(view_BD) for view_BD in views_BD]
-        outputs_BC: Tensor = self.heads[task](*views_BD)
+        outputs_BC: Tensor = self.head(task)(*views_BD)
         return outputs_BC
+
+    def head(self, task: str) -> nn.Module:
+        """The head of a task, its own or that of another."""
+        return self.heads[self.tasks[task].head_task]
 
     def project(self, task: str, views_BD: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The embeddings of some views as the task's head projects them before it compares them."""
-        head = self.heads[task]
+        head = self.head(task)
         assert isinstance(head, Head) and head.projection is not None, "refused when the recipe is resolved"
         layer = head.get_submodule(head.projection)
         return {view: layer(view_BD) for view, view_BD in views_BD.items()}

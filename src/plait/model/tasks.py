@@ -11,6 +11,7 @@ from plait.data.batch import VIEWS
 from plait.data.labels import Labels
 from plait.errors import ModelError, did_you_mean
 from plait.heads import HEADS, Head, Size
+from plait.recipe.options import complete_options
 from plait.recipe.upgrade import FORMER_KINDS
 from plait.registry import Package, split_version
 
@@ -32,6 +33,17 @@ class TaskSpec:
     metric: str
     threshold: float  # the probability from which a yes/no task says yes, and a multilabel task assigns a label
     max_length: int
+    same_as: str | None = None  # the task whose head it uses, weights included
+
+    @property
+    def kind(self) -> str:
+        """The kind of label."""
+        return self.labels.kind
+
+    @property
+    def head_task(self) -> str:
+        """The task that the head belongs to: another one if the head is shared."""
+        return self.same_as or self.name
 
     @property
     def head_class(self) -> type[Head]:
@@ -43,13 +55,23 @@ class TaskSpec:
         return split_version(self.head)[0]
 
     @property
+    def head_words(self) -> str:
+        """The head for people: its name, and the task that it belongs to if that is another."""
+        return f"{self.head_name} of {self.same_as}" if self.same_as else self.head_name
+
+    @property
     def views(self) -> tuple[str, ...]:
         """The inputs of the encoder that the head needs."""
         return VIEWS[self.head_class.reads]
 
     def to_json(self) -> dict[str, Any]:
-        """As plait.json holds it."""
-        return asdict(self)
+        """As plait.json holds it; keys that were added later appear only if they say something."""
+        keys = asdict(self)
+        if self.same_as is None:
+            del keys["same_as"]
+        if not self.labels.map:
+            del keys["labels"]["map"]
+        return keys
 
     @staticmethod
     def from_json(value: Mapping[str, Any], packages: Mapping[str, Package] | None = None) -> "TaskSpec":
@@ -69,7 +91,12 @@ class TaskSpec:
         head = f"{name}.v{version or 1}"  # names used to be saved without a version
         if head not in HEADS:
             raise ModelError(f"task {value['name']!r}: {_missing_head(head, (packages or {}).get(head))}")
-        return TaskSpec(**{**value, "labels": labels, "text": tuple(value["text"]), "label": columns, "head": head})
+        options, mistakes = complete_options(HEADS[head], value["head_options"])  # some may have been added since
+        if mistakes:
+            options = value["head_options"]
+        texts = tuple(value["text"])
+        known = {"labels": labels, "text": texts, "label": columns, "head": head, "head_options": options}
+        return TaskSpec(**{**value, **known})
 
 
 def _missing_head(head: str, package: Package | None) -> str:

@@ -10,6 +10,7 @@ __all__ = [
     "as_interval",
     "as_label",
     "as_losses",
+    "as_map",
     "as_range",
     "as_share",
     "as_sources",
@@ -89,6 +90,15 @@ def as_words(value: object) -> object:
     if isinstance(value, list | tuple):
         return {class_word(key): str(key) for key in value}
     return value
+
+
+def as_map(value: object) -> object:
+    """Labels and what each becomes; both are strings, even if YAML reads numbers."""
+    if value is None:
+        return value
+    if isinstance(value, Mapping) and value and not any(isinstance(new, list | Mapping) for new in value.values()):
+        return {class_word(key): class_word(new) for key, new in value.items()}
+    raise ValueError("expected labels and what each becomes, such as {0: 0.5, 1: 4.5}")
 
 
 def as_interval(value: object) -> object:

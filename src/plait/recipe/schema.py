@@ -22,6 +22,7 @@ from plait.recipe.normalize import (
     as_interval,
     as_label,
     as_losses,
+    as_map,
     as_range,
     as_share,
     as_sources,
@@ -33,7 +34,7 @@ from plait.recipe.normalize import (
 )
 from plait.recipe.tree import KeyPath, dotted, path_as_written
 
-__all__ = ["SPLITS", "Choice", "Label", "LossChoice", "Recipe", "RunSettings", "Source", "Stage", "Task"]
+__all__ = ["SPLITS", "Choice", "HeadChoice", "Label", "LossChoice", "Recipe", "RunSettings", "Source", "Stage", "Task"]
 
 SPLITS = ("train", "dev", "test")
 
@@ -72,6 +73,31 @@ class Choice(_Frozen):
             if name != "options" and (value := getattr(self, name)) is not None
         }
         return {**own, **self.options} if len(own) > 1 or self.options else self.name
+
+
+class HeadChoice(Choice):
+    """A head and its options, or `{same_as: sts}` for the very head of another task."""
+
+    name: str = ""  # of a head that is shared: that of the other task, once it is resolved
+    same_as: str | None = None
+    """The task whose head this task uses, weights included; nothing may stand beside it. Null: a head of its own."""
+
+    @model_validator(mode="after")
+    def one_of_two(self) -> "HeadChoice":
+        """A head of its own, or that of another task."""
+        if self.same_as is None and not self.name:
+            raise ValueError("give the name of a head, or same_as and the name of a task")
+        if self.same_as is not None and (self.name or self.options):
+            others = ["name"] * bool(self.name) + list(self.options)
+            raise ValueError(f"same_as takes the other task's head as it is; remove {', '.join(others)}")
+        return self
+
+    @model_serializer
+    def collapse(self) -> str | dict[str, Any]:
+        """As a recipe writes it."""
+        if self.same_as is not None:
+            return {"same_as": self.same_as}
+        return {"name": self.name, **self.options} if self.options else self.name
 
 
 class LossChoice(Choice):
@@ -123,6 +149,10 @@ class Label(_Frozen):
     """The value that means yes; every other means no. Null: 1, true and yes mean yes; 0, false and no mean no."""
     separator: str | None = None
     """What separates several labels in one cell: `"|"`. Null: the cell is a JSON list."""
+    map: Annotated[dict[str, str] | None, BeforeValidator(as_map)] = None
+    """What the labels of the data become before anything else looks at them: `{0: 0.5, 1: 4.5}` turns yes and no into
+    scores, `{very good: good}` puts two classes together. Labels that it does not list stay as they are. Null: all
+    stay."""
 
     @model_validator(mode="after")
     def one_kind(self) -> "Label":
@@ -137,6 +167,8 @@ class Label(_Frozen):
             raise ValueError(f"expected the lower end of the range first, found {list(self.range)}")
         if self.separator is not None and (not self.separator.strip() or len(self.column) > 1):
             raise ValueError("a separator applies to one column, and cannot be blank")
+        if self.map and len(self.column) > 1:
+            raise ValueError("a map applies to one column; with a column per class there is nothing to map")
         return self
 
 
@@ -193,8 +225,9 @@ class Task(_Frozen):
     hypothesis and label."""
     quoting: Literal["quoted", "unquoted"] | None = None
     """Whether fields may be quoted. Null: quoted in .csv, whatever its delimiter, and unquoted in .tsv."""
-    head: Choice | None = None
-    """What turns embeddings into predictions. Null: chosen by the kind of label; none if no loss would train it."""
+    head: HeadChoice | None = None
+    """What turns embeddings into predictions; or `{same_as: TASK}`, the head of another task, weights included. Null:
+    chosen by the kind of label; none if no loss would train it."""
     loss: _Losses | None = None
     """What is minimized: a loss, or a list of losses, each with a `weight`. Null: chosen by the kind of label."""
     metric: str | None = None

@@ -97,7 +97,7 @@ def complete_choices(recipe: Recipe, tree: Tree, tables: VariantTables) -> tuple
         changes: dict[str, Any] = {}
         if task.derive:
             changes["derive"] = complete(task.derive, tables.derivations, (*path, "derive"))
-        if task.head:
+        if task.head and not task.head.same_as:
             changes["head"] = complete(task.head, tables.heads, (*path, "head"))
         if task.loss:
             listed = isinstance(tree.values["tasks"][name].get("loss"), list)
@@ -217,8 +217,21 @@ def _validate_task(name: str, task: Task, recipe: Recipe, tree: Tree, tables: Va
             yield f"{where}{task.head.name} reads {reads}, the task has {texts}; suitable: {', '.join(fitting)}"
         if recipe.shared_layer and not head.after_shared_layer:
             yield f"{where}{task.head.name} compares embeddings and cannot follow a shared_layer; remove one of them"
+    if task.head and task.head.same_as:
+        yield from _validate_shared_head(name, task.head.same_as, recipe, tree)
     if task.metric and task.metric not in tables.metrics:
         yield f"{tree.where((*path, 'metric'))}{_unknown(task.metric, tables.metrics)}"
+
+
+def _validate_shared_head(name: str, other: str, recipe: Recipe, tree: Tree) -> Iterator[str]:
+    """A head that belongs to the task itself, or to one that has it from another; other stages are not known here."""
+    where = tree.where(("tasks", name, "head", "same_as"))
+    if other == name:
+        yield f"{where}{name!r} is this task; name another, or give the head itself"
+    elif other in recipe.tasks and (head := recipe.tasks[other].head) and head.same_as:
+        whose = "a head" if head.same_as in (name, other) else f"the head of {head.same_as!r}"
+        hint = "give one of them a head" if head.same_as in (name, other) else f"write same_as: {head.same_as}"
+        yield f"{where}the task {other!r} itself uses {whose} by same_as; {hint}"
 
 
 def _unknown(name: str, allowed: Sequence[str] | Iterable[str]) -> str:

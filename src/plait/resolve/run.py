@@ -13,7 +13,7 @@ from plait.data.read import shown_names
 from plait.data.tokenize import load_tokenizer
 from plait.encoder.config import EncoderConfig, read_config
 from plait.encoder.find import Checkpoint, find_checkpoint
-from plait.errors import DataError, EncoderError, ModelError, PlaitError, RecipeError, RequestError
+from plait.errors import DataError, EncoderError, ModelError, PlaitError, RecipeError, RequestError, did_you_mean
 from plait.files import sha256_of
 from plait.model.directory.load import pick_device
 from plait.model.directory.record import ModelDirectory
@@ -227,11 +227,20 @@ def resolve_tasks(
     mistakes: list[str] = []
     tasks: dict[str, ResolvedTask] = {}
     had = {**(start.tasks if start else {}), **(known or {})}
-    for name in recipe.tasks:
+    failed: set[str] = set()
+    for name in sorted(recipe.tasks, key=lambda name: bool(_shared_head(recipe, name, had))):  # owners of heads first
+        other = _shared_head(recipe, name, had)
+        owner = tasks[other].spec if other in tasks else had.get(other or "")
+        if other in failed:
+            continue  # reported for the task that the head belongs to
         try:
-            tasks[name] = resolve_task(recipe, name, limit, width, had.get(name))
+            if other and not (owner and owner.head and not owner.same_as):
+                raise RecipeError(_no_shared_head(recipe, name, other, owner, [*recipe.tasks, *had]))
+            tasks[name] = resolve_task(recipe, name, limit, width, had.get(name), owner)
         except PlaitError as error:
+            failed.add(name)
             mistakes += error.mistakes
+    tasks = {name: tasks[name] for name in recipe.tasks if name in tasks}
     mistakes += [
         f"{recipe.where('tasks', name)}{name!r} cannot be the name of a task; choose another"
         for name in recipe.tasks
@@ -254,6 +263,23 @@ def resolve_tasks(
     )
     fingerprints = {name: _fingerprints(recipe, name, task) for name, task in tasks.items()}
     return ResolvedStage(complete, tasks, fingerprints, start=start)
+
+
+def _shared_head(recipe: Recipe, name: str, had: Mapping[str, TaskSpec]) -> str | None:
+    """The task whose head this task uses: as the recipe says, or as the model has it."""
+    head = recipe.tasks[name].head
+    return head.same_as if head else had[name].same_as if name in had else None
+
+
+def _no_shared_head(recipe: Recipe, name: str, other: str, owner: TaskSpec | None, tasks: Sequence[str]) -> str:
+    """Why a task cannot use the head of another."""
+    where = recipe.where("tasks", name, "head", "same_as")
+    if owner is None:
+        hint = did_you_mean(other, [task for task in tasks if task != name])
+        return f"{where}no task {other!r} in this stage, an earlier one or the model in encoder; {hint}"
+    if owner.same_as:
+        return f"{where}the task {other!r} itself uses the head of {owner.same_as!r}; write same_as: {owner.same_as}"
+    return f"{where}the task {other!r} has no head; give one of them a head"
 
 
 def is_reserved(name: str) -> bool:

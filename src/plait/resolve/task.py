@@ -1,7 +1,7 @@
 """One task of a run: its files read, its labels understood, everything decided that the recipe left open."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -9,15 +9,15 @@ from plait.data.derive import as_derived
 from plait.data.examples import Examples, examples_from, in_order
 from plait.data.folds import hold_out_fold
 from plait.data.kinds import KINDS, Kind
-from plait.data.labels import Labels, guess_kind, labels_from
-from plait.data.read import BadRow, row_mistakes
+from plait.data.labels import Labels, class_of, guess_kind, labels_from, map_labels, unused_in_map
+from plait.data.read import BadRow, Rows, row_mistakes
 from plait.data.splits import divide, limit_rows, read_splits
 from plait.errors import DataError, RecipeError
 from plait.heads import HEADS
 from plait.losses import LOSSES, Loss
 from plait.model.tasks import TaskSpec
 from plait.recipe.options import complete_options
-from plait.recipe.schema import Choice, Label, LossChoice, Recipe, Task
+from plait.recipe.schema import HeadChoice, Label, LossChoice, Recipe, Task
 from plait.resolve.positives import positive_rows
 from plait.resolve.validate import (
     has_prediction_loss,
@@ -27,6 +27,7 @@ from plait.resolve.validate import (
     validate_labels,
     validate_metric_classes,
     validate_positives,
+    validate_shared_head,
     validate_task,
 )
 
@@ -53,10 +54,13 @@ class ResolvedTask:
         object.__setattr__(self, "batch_size", self.settings.batch_size)
 
 
-def resolve_task(recipe: Recipe, name: str, limit: int, width: int, known: TaskSpec | None = None) -> ResolvedTask:
+def resolve_task(
+    recipe: Recipe, name: str, limit: int, width: int, known: TaskSpec | None = None, owner: TaskSpec | None = None
+) -> ResolvedTask:
     """Read the data of a task and decide what the recipe left open.
 
-    `limit` and `width` are the encoder's; `known` is the task of that name in a model that the run starts from.
+    `limit` and `width` are the encoder's; `known` is the task of that name in a model that the run starts from, `owner`
+    the task whose head it uses.
     """
     given, fold, seed = recipe.tasks[name], recipe.fold, f"{recipe.seed}/{name}"
     task = as_derived(given)
@@ -69,12 +73,14 @@ def resolve_task(recipe: Recipe, name: str, limit: int, width: int, known: TaskS
         labels = _resolve_labels(task, values, known)  # from all training rows, before dev is split off
     except DataError as error:
         raise DataError(*row_mistakes(bad), recipe.where("tasks", name, "label") + str(error)) from None
-    complete = _complete_task(recipe, name, task, labels, known)
+    complete = _complete_task(recipe, name, task, labels, known, owner)
+    read = rows
     try:
         rows = divide(rows, given, labels.kind, seed, fold)
     except DataError as error:
         raise DataError(*row_mistakes(bad), f"{recipe.where('tasks', name)}{error}") from None
-    mistakes = list(validate_task(recipe, name, complete, labels, width))
+    mistakes = [recipe.where("tasks", name, "label") + unused for unused in _unused_in_map(task, labels, read)]
+    mistakes += validate_task(recipe, name, complete, labels, width)
     found = {split: examples_from(part, task.text, task.label_columns, labels) for split, part in rows.items()}
     splits = {split: examples for split, (examples, _) in found.items()}
     bad = in_order([row for _, unusable in found.values() for row in unusable])
@@ -86,7 +92,7 @@ def resolve_task(recipe: Recipe, name: str, limit: int, width: int, known: TaskS
             mistakes.append(f"{recipe.where('tasks', name, split)}the data has no usable rows")
     splits = {split: part for split, part in splits.items() if len(part)}
     mistakes += validate_labels(recipe, name, labels, splits) if sound and complete.head else []
-    mistakes += validate_metric_classes(recipe, name, complete, splits)
+    mistakes += validate_metric_classes(recipe, name, complete, labels, splits)
     if mistakes:
         raise RecipeError(*mistakes)
     if task.learn and (few := list(validate_positives(recipe, name, complete, labels, splits["train"]))):
@@ -98,12 +104,14 @@ def resolve_task(recipe: Recipe, name: str, limit: int, width: int, known: TaskS
         except DataError as error:
             raise DataError(f"{recipe.where('tasks', name)}{error}") from None
         splits, notes = held.splits, held.notes(labels)
-        if mistakes := list(validate_metric_classes(recipe, name, complete, splits)):
+        if mistakes := list(validate_metric_classes(recipe, name, complete, labels, splits)):
             raise RecipeError(*mistakes)
     if not complete.head:
         splits["train"] = _positives_only(complete, labels, splits["train"])
     splits = {split: limit_rows(part, complete, split, seed) for split, part in splits.items()}
     spec = _spec_of(name, complete, labels, limit)
+    if owner and (conflict := validate_shared_head(recipe, name, spec, owner)):
+        raise RecipeError(conflict)
     if known and (conflict := validate_known_task(recipe, name, spec, known)):
         raise RecipeError(conflict)
     settings = complete
@@ -135,6 +143,7 @@ def _spec_of(name: str, task: Task, labels: Labels, limit: int) -> TaskSpec:
         metric=task.metric or "",
         threshold=0.5,
         max_length=task.max_length or limit,
+        same_as=task.head.same_as if task.head else None,
     )
 
 
@@ -158,21 +167,35 @@ def _resolve_labels(task: Task, columns: dict[str, list[str]], known: TaskSpec |
     given = task.label
     silent = given is None or given == Label(column=given.column)
     if known and silent and len(known.label) == len(columns):
-        return known.labels
-    kind = _resolve_kind(task, columns)
+        return known.labels if known.label == tuple(columns) else replace(known.labels, map={})
     if given is None:
-        return labels_from(columns, kind)
-    return labels_from(
-        columns,
+        return labels_from(columns, _resolve_kind(task, columns))
+    mapping = {class_of(word): new for word, new in (given.map or {}).items()}
+    kind = _resolve_kind(task, {column: map_labels(values, mapping) for column, values in columns.items()})
+    about = KINDS[kind]
+    labels = labels_from(
+        {
+            column: map_labels(values, mapping, separator=given.separator, multilabel=about.multilabel)
+            for column, values in columns.items()
+        },
         kind,
         classes=given.classes,
         range=given.range,
         positive=given.positive,
         separator=given.separator,
     )
+    return replace(labels, map=mapping)
 
 
-def _resolve_kind(task: Task, columns: dict[str, list[str]]) -> Kind:
+def _unused_in_map(task: Task, labels: Labels, rows: Mapping[str, Rows]) -> list[str]:
+    """Labels of the map that no row of any split has."""
+    if not labels.map or not task.label:
+        return []
+    values = [value for part in rows.values() for value in part.columns[task.label.column[0]]]
+    return unused_in_map(values, labels.map, separator=labels.separator, multilabel=labels.about.multilabel)
+
+
+def _resolve_kind(task: Task, columns: Mapping[str, Sequence[str]]) -> Kind:
     """The kind of label: as the recipe says, as the losses require, or as the values look."""
     label = task.label
     if label is None:
@@ -197,10 +220,12 @@ def _resolve_kind(task: Task, columns: dict[str, list[str]]) -> Kind:
     return looks if looks in kinds or not kinds else kinds[0]  # type: ignore[return-value]
 
 
-def _complete_task(recipe: Recipe, name: str, task: Task, labels: Labels, known: TaskSpec | None) -> Task:
+def _complete_task(
+    recipe: Recipe, name: str, task: Task, labels: Labels, known: TaskSpec | None, owner: TaskSpec | None
+) -> Task:
     """The task with every default filled in; refuses a head that does not suit it, and a task with nothing to do."""
     losses = task.loss or (LossChoice(name=labels.about.loss or ""),)
-    head = task.head or _head_for(task, labels, recipe, known)
+    head = _head_of(owner, shared=True) if owner else task.head or _head_for(task, labels, recipe, known)
     names = dict(zip(labels.classes, labels.names, strict=True))
     has_class_keys = labels.about.has_classes and not labels.about.is_yes_no
     complete = task.model_copy(
@@ -222,6 +247,7 @@ def _complete_task(recipe: Recipe, name: str, task: Task, labels: Labels, known:
                 range=(labels.low, labels.high) if labels.about.is_score else None,
                 positive=task.label.positive,
                 separator=labels.separator,
+                map=labels.map or None,
             ),
         }
     )
@@ -232,18 +258,27 @@ def _complete_task(recipe: Recipe, name: str, task: Task, labels: Labels, known:
     return complete
 
 
-def _head_for(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec | None) -> Choice | None:
+def _head_of(spec: TaskSpec, *, shared: bool) -> HeadChoice:
+    """The head that a model has for a task; `shared` if another task uses it."""
+    newest = HEADS.versioned(spec.head_name) == spec.head
+    return HeadChoice.model_construct(
+        name=spec.head_name if newest else spec.head,
+        options=spec.head_options,
+        same_as=spec.name if shared else spec.same_as,
+    )
+
+
+def _head_for(task: Task, labels: Labels, recipe: Recipe, known: TaskSpec | None) -> HeadChoice | None:
     """The head of a task that names none; no head with weights if no loss would train them."""
     if known:
-        newest = HEADS.versioned(known.head_name) == known.head
-        return Choice(name=known.head_name if newest else known.head, options=known.head_options)
+        return _head_of(known, shared=False)
     name = default_head(labels.kind, len(task.text), recipe.head_start)
     if name and recipe.shared_layer and not HEADS[name].after_shared_layer:
         name = "difference_product" if len(task.text) == 2 else ""
     if not name:
         return None
     trained = task.loss is None or has_prediction_loss(task)
-    return Choice(name=name) if trained or not HEADS[name].output_layer else None
+    return HeadChoice(name=name) if trained or not HEADS[name].output_layer else None
 
 
 def _class_weights(task: Task, labels: Labels, encoded: np.ndarray) -> np.ndarray | None:

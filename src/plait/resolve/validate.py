@@ -27,6 +27,7 @@ __all__ = [
     "validate_lengths",
     "validate_metric_classes",
     "validate_positives",
+    "validate_shared_head",
     "validate_task",
 ]
 
@@ -45,7 +46,12 @@ def validate_lengths(recipe: Recipe, special_tokens: dict[bool, int], positions:
 def validate_combine(recipe: Recipe, *, warm_start: bool) -> Iterator[str]:
     """A method that looks at the gradients of shared weights, when none of them is trained."""
     combine = recipe.schedule.options.get("combine")
-    shared = recipe.train_encoder or (recipe.shared_layer and not warm_start)  # a start model's shared layer is frozen
+    heads = [(task.head and task.head.same_as) or name for name, task in recipe.tasks.items() if task.learn]
+    shared = (
+        recipe.train_encoder
+        or (recipe.shared_layer and not warm_start)  # a start model's shared layer is frozen
+        or len(set(heads)) < len(heads)
+    )
     if combine is not None and not shared and isinstance(find_combiner(combine), ByGram):
         why = "changes the gradients of shared weights, and with train_encoder: false none of them is trained"
         yield f"{recipe.where('schedule', 'combine')}{combine} {why}; use sum, or train the encoder"
@@ -73,8 +79,14 @@ def validate_labels(recipe: Recipe, name: str, labels: Labels, splits: dict[str,
             yield f"{examples.origins[row]}: the class {labels.classes[number]!r} occurs in {split} but not in train"
 
 
-def validate_metric_classes(recipe: Recipe, name: str, task: Task, splits: dict[str, Examples]) -> Iterator[str]:
-    """A metric that compares two classes, when dev has only one."""
+def validate_metric_classes(
+    recipe: Recipe, name: str, task: Task, labels: Labels, splits: dict[str, Examples]
+) -> Iterator[str]:
+    """A metric that compares two classes, when dev has only one; or two scores, when it has another number."""
+    scores = len(np.unique(splits["dev"].labels)) if "dev" in splits and labels.about.is_score else 2
+    if task.metric == "accuracy" and scores != 2:
+        where = recipe.where("tasks", name, "metric")
+        yield f"{where}accuracy is for scores that take two values in dev, which has {scores}; use pearson"
     if task.metric == "roc_auc" and "dev" in splits and len(np.unique(splits["dev"].labels)) < 2:
         yield f"{recipe.where('tasks', name, 'metric')}roc_auc needs two classes in dev, which has one"
 
@@ -125,6 +137,7 @@ def validate_known_task(recipe: Recipe, name: str, spec: TaskSpec, known: TaskSp
         "classes": (spec.labels.classes, known.labels.classes),
         "range": ((spec.labels.low, spec.labels.high), (known.labels.low, known.labels.high)),
         "head": ((spec.head, spec.head_options), (known.head, known.head_options)),
+        "task whose head it uses": (spec.head_task, known.head_task),
         "link from outputs to predictions": (spec.link, known.link),
     }
     for what, (here, there) in pairs.items():
@@ -134,6 +147,32 @@ def validate_known_task(recipe: Recipe, name: str, spec: TaskSpec, known: TaskSp
                 f"{recipe.where('tasks', name)}{other}: {there}, here {here}; make them equal, or choose another name"
             )
     return None
+
+
+_PROBABILITY = ("sigmoid", "scaled_sigmoid")  # links that read one output as a probability, whatever it is scaled to
+
+
+def validate_shared_head(recipe: Recipe, name: str, spec: TaskSpec, owner: TaskSpec) -> str | None:
+    """Why a task cannot use the head of another: the outputs would not mean the same."""
+    pairs = {
+        "number of text columns": (f"{len(spec.text)}", f"{len(owner.text)}", "give this task a head of its own"),
+        "kind of label": (spec.kind, owner.kind, "give the label a map, or a kind"),
+        "classes": (", ".join(spec.labels.names), ", ".join(owner.labels.names), "give the label a map, or classes"),
+        "range": _ranges(spec, owner),
+        "link from outputs to predictions": (spec.link, owner.link, "use the same loss on predictions"),
+    }
+    if spec.link in _PROBABILITY and owner.link in _PROBABILITY:
+        pairs = {what: pair for what, pair in pairs.items() if what == "number of text columns"}
+    for what, (here, there, hint) in pairs.items():
+        if here != there:
+            where = recipe.where("tasks", name, "head", "same_as")
+            return f"{where}the task {owner.name!r} has a different {what}: {there}, here {here}; {hint}"
+    return None
+
+
+def _ranges(spec: TaskSpec, owner: TaskSpec) -> tuple[str, str, str]:
+    low, high = owner.labels.low, owner.labels.high
+    return spec.labels.describe(), owner.labels.describe(), f"give the label range: [{low:g}, {high:g}]"
 
 
 def validate_task(recipe: Recipe, name: str, task: Task, labels: Labels, width: int) -> Iterator[str]:

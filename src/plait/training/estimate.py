@@ -128,7 +128,7 @@ def preview_tasks(trainer: Trainer) -> list[TaskPreview]:
                 steps_per_epoch=batches / epochs,
                 samples_per_epoch=rows / epochs,
                 seen=rows / len(task.splits["train"]),
-                head=task.spec.head_name or "none",
+                head=task.spec.head_words or "none",
                 loss=", ".join(loss.name for loss in task.losses),
                 learns=task.settings.learn,
             )

@@ -1,7 +1,8 @@
 """One training step: for each task forward and backward, then one update."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -71,7 +72,7 @@ def _combine_gradients(
     combiner = find_combiner(combine)
     if rows is None:
         assert not isinstance(combiner, ByGram), f"{combine} needs the gradient of each task"
-        scale_gradients(shared_parameters(parts.model), combiner.weigh(len(batches)))
+        scale_gradients(shared_parameters(parts.model, parts.objectives), combiner.weigh(len(batches)))
         return
     gram_KK = rows.measure()
     if isinstance(combiner, ByGram):
@@ -95,11 +96,15 @@ def measure_conflict(parts: StepParts, batches: Sequence[Batch], step: int) -> N
     parts.model.zero_grad(set_to_none=True)
 
 
-def shared_parameters(model: Model) -> Iterator[torch.nn.Parameter]:
-    """The weights that more than one task trains."""
+def shared_parameters(model: Model, tasks: Iterable[str]) -> Iterator[torch.nn.Parameter]:
+    """The weights that more than one of the trained tasks reaches: a head counts if several of them use it."""
     yield from model.encoder.parameters()
     if model.shared_layer is not None:
         yield from model.shared_layer.parameters()
+    uses = Counter(model.tasks[task].head_task for task in tasks if task in model.tasks)
+    for owner, head in model.heads.items():
+        if uses[owner] > 1:
+            yield from head.parameters()
 
 
 def _check_finite(value: Tensor, what: str, batches: Sequence[Batch], step: int, world: World) -> float:

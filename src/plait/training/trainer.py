@@ -75,8 +75,10 @@ def _choose_trained_weights(model: Model, resolved: ResolvedStage) -> None:
     recipe = resolved.recipe
     model.tasks = resolved.specs
     model.zero_grad(set_to_none=True)
+    frozen = {resolved.specs[name].head_task for name in recipe.freeze}
+    learned = {spec.head_task for name, spec in resolved.own_specs.items() if name in resolved.learning}
     for name, head in model.heads.items():
-        head.requires_grad_(name in resolved.learning and name not in recipe.freeze)
+        head.requires_grad_(name in learned and name not in frozen)
     model.encoder.requires_grad_(recipe.train_encoder)
     if model.shared_layer is not None:  # heads of a start model depend on it
         model.shared_layer.requires_grad_(recipe.train_encoder or not resolved.start)
@@ -131,7 +133,7 @@ class Trainer:
         self._stored: dict[str, dict[str, Tensor]] = {}  # with a frozen encoder: task → view → embeddings
         combine: str | None = recipe.schedule.options.get("combine")
         self._by_gram = combine is not None and isinstance(find_combiner(combine), ByGram)
-        shared = [parameter for parameter in shared_parameters(model) if parameter.requires_grad]
+        shared = [parameter for parameter in shared_parameters(model, resolved.learning) if parameter.requires_grad]
         self._conflict_every = recipe.conflict_every if shared and len(resolved.learning) > 1 else None
         needs_rows = self._by_gram or self._conflict_every
         self._parts = StepParts(
@@ -206,10 +208,17 @@ class Trainer:
     def start_heads(self, learned: Collection[str], solved: SolvedHeads, progress: Progress) -> None:
         """Solve the heads of tasks that were not learned before for their training rows, on the encoder as it is.
 
-        What is in `solved` is taken from there, what is not is added.
+        A shared head is solved for the task that it belongs to, or for the first that learns it here. What is in
+        `solved` is taken from there, what is not is added.
         """
-        known = {*learned, *(self.resolved.start.tasks if self.resolved.start else ())}
-        new = {name: task for name, task in self.resolved.learning.items() if name not in known and task.spec.head}
+        specs = self.resolved.specs
+        before = {*learned, *(self.resolved.start.tasks if self.resolved.start else ())}
+        known = {specs[name].head_task for name in before if name in specs}
+        solved_for: dict[str, str] = {}
+        for name, task in self.resolved.learning.items():
+            if task.spec.head and (task.spec.head_task not in solved_for or not task.spec.same_as):
+                solved_for[task.spec.head_task] = name
+        new = {name: self.resolved.learning[name] for head, name in solved_for.items() if head not in known}
         start_heads(self.model, self.objectives, self.tokens, new, f"{self.seed}/start", solved, progress)
 
     def store_embeddings(self, progress: Progress) -> None:

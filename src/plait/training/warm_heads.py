@@ -84,7 +84,7 @@ def _as_double(labels_n: np.ndarray) -> Tensor:
 
 def _output_layer(model: Model, task: str) -> nn.Linear | None:
     """The linear layer that produces the outputs of a task's head, if it has one that is trained."""
-    head = model.heads[task]
+    head = model.head(task)
     if not isinstance(head, Head) or head.output_layer is None:
         return None
     layer = head.get_submodule(head.output_layer)

@@ -10,6 +10,7 @@ import plait
 from plait.inference.predictor import Predictor
 from plait.model.directory.load import load_model
 from plait.model.directory.save import save_model
+from plait.model.tasks import TaskSpec
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "plait-0.1"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())  # what plait 0.1 gave
@@ -58,3 +59,10 @@ def test_a_model_of_plait_0_1_can_be_saved_and_loaded_again(tmp_path):
         "closer": "nearer.v1",
     }
     assert {task["name"]: task["labels"]["kind"] for task in saved["tasks"]}["topics"] == "multilabel"
+
+
+def test_an_option_that_was_added_since_has_its_default():
+    loaded = load_model(FOLDER / "model", device="cpu")
+    saved = {**loaded.model.tasks["same"].to_json(), "head": "difference.v1", "head_options": {}}
+    assert TaskSpec.from_json(saved).head_options == {"absolute": False}
+    assert TaskSpec.from_json({**saved, "head_options": {"absolute": True}}).head_options == {"absolute": True}

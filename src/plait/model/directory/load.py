@@ -169,7 +169,8 @@ def load_heads(model: Model, folder: Path, tasks: Sequence[str]) -> None:
             raise ModelError(f"{folder}/heads.safetensors: no {POOLING_TENSOR} of shape {list(scores_D.shape)}")
         with torch.no_grad():
             scores_D.copy_(found_D)
-    parts: dict[str, nn.Module] = {f"heads.{task}.": model.heads[task] for task in tasks}
+    owners = dict.fromkeys(model.tasks[task].head_task for task in tasks)
+    parts: dict[str, nn.Module] = {f"heads.{task}.": model.heads[task] for task in owners}
     if model.shared_layer is not None:
         parts["shared_layer."] = model.shared_layer
     for start, module in parts.items():
@@ -184,7 +185,7 @@ def load_weights(model: Model, folder: Path) -> None:
     """Load all weights of a model directory into a model with the same encoder and tasks."""
     encoder = _load_encoder(folder, model.encoder.config, model.pooling)
     model.encoder.load_state_dict(encoder.state_dict())
-    load_heads(model, folder, list(model.heads))
+    load_heads(model, folder, list(model.tasks))
 
 
 def build_model(
@@ -212,7 +213,7 @@ def build_model(
         _load_encoder(folder, config, pooling),
         tokenizer,
         specs,
-        {name: build_head(spec, config.width, dropout) for name, spec in specs.items()},
+        {name: build_head(spec, config.width, dropout) for name, spec in specs.items() if not spec.same_as},
         pooling=pooling,
         normalise=config.normalise if normalise is None else normalise,
         shared_layer=layer,

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from plait.experiments.cells import Cell, Experiment, cells_of
 from plait.experiments.entries import Departure, Entry, SuiteTable, TableRow, fold_ratio, value_of
+from plait.experiments.free_rows import with_free_rows
 from plait.experiments.gains import with_gains
 from plait.experiments.records import CellResult
 from plait.recipe.schema import Recipe
@@ -21,10 +22,9 @@ def compare(experiment: Experiment, seeds: Sequence[int], rows: Sequence[str]) -
     results = {row: _results_of(experiment, cells[row]) for row in cells}
     table = [_table_row(experiment, row, len(cells.get(row, ())), results.get(row, {})) for row in suite.rows]
     headings = {**suite.scores, **{mean: _mean_heading(mean, how) for mean, how in suite.means.items()}}
-    tested = with_gains(experiment, table, results)
-    return SuiteTable(
-        suite, tuple(seeds), headings, tuple(row for row in tested if row.name in rows or row.shown is not None)
-    )
+    tested = [row for row in with_gains(experiment, table, results) if row.name in rows or row.shown is not None]
+    complete = with_free_rows(suite, tested, results) if suite.free_rows else tested
+    return SuiteTable(suite, tuple(seeds), headings, tuple(complete))
 
 
 def _results_of(experiment: Experiment, cells: Sequence[Cell]) -> dict[Cell, CellResult]:

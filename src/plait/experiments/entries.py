@@ -37,6 +37,9 @@ class Entry:
     gain_seeds: tuple[int, ...] = ()  # the seeds that both have
     p: float | None = None  # of the gain, corrected for all tested rows of the column
     untested: str | None = None  # why the gain has no test, if one was possible
+    over_free: float | None = None  # the mean minus that of the best free row; of a mean column: the mean of these
+    best_free: str | None = None  # that free row; None in the column of a mean
+    below_zero_shot: bool = False  # whether the zero-shot cosine is at least as good
 
     @property
     def mean(self) -> float | None:
@@ -70,6 +73,7 @@ class TableRow:
     failed: tuple[str, ...]  # messages
     seconds: float
     shown: str | None  # why it has only the paper's figures
+    free: bool = False  # whether it costs no training of the encoder
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,16 @@ class SuiteTable:
     seeds: tuple[int, ...]
     columns: Mapping[str, str]  # column → heading
     rows: tuple[TableRow, ...]
+
+    @property
+    def has_free_rows(self) -> bool:
+        return any(row.free for row in self.rows)
+
+    def over_free(self, row: TableRow) -> float | None:
+        """What a row gains over the best free row of each task, in the mean over the tasks that have one."""
+        gains = [row.entries[task].over_free for task in self.suite.mean_of or self.suite.scores]
+        known = [gain for gain in gains if gain is not None]
+        return statistics.fmean(known) if known else None
 
 
 def _task_of(column: str, tasks: Sequence[str]) -> str | None:

@@ -27,6 +27,7 @@ from plait.resolve.saved import as_saved
 from plait.runs.best_models import RankedModel, rank_models
 from plait.runs.directory import RunDirectory
 from plait.runs.origins import find_split
+from plait.training.baselines import find_free_scores
 from plait.training.train import check_unchanged, resume, train
 
 __all__ = ["cell_mistakes", "run_cell"]
@@ -84,7 +85,8 @@ def _train_and_score(experiment: Experiment, cell: Cell, progress: Progress, sto
     except NotFiniteError as error:
         progress.note(f"{cell.name} failed: {error}")
         return replace(_unscored(experiment, cell), failed=str(error))
-    return _score_cell(experiment, cell, run, model or load_model(run).model, best)
+    free = _free_scores(experiment, cell, run, best.overrides if best else [], progress)
+    return replace(_score_cell(experiment, cell, run, model or load_model(run).model, best), free=free)
 
 
 def _run_once(
@@ -219,6 +221,21 @@ def _score_cell(
         kinds={task: model.tasks[task].labels.kind for task in scores},
         rows={task: sum(len(part[task]) for part in counted if task in part) for task in counted[0]},
     )
+
+
+def _free_scores(
+    experiment: Experiment, cell: Cell, run: Path, settings: Sequence[str], progress: Progress
+) -> dict[str, dict[str, float]]:
+    """What the free rows score on the data of a cell; empty if the suite does without them."""
+    suite = experiment.suite
+    if not suite.free_rows:
+        return {}
+    resolved = resolve_run(experiment.recipe(cell, settings), experiment.data)
+    try:
+        return find_free_scores(RunDirectory(run), resolved, suite.split, progress)
+    except NotFiniteError as error:
+        progress.note(f"{cell.name}: free rows are not measured: {error}")
+        return {}
 
 
 def _unscored(experiment: Experiment, cell: Cell, best: BestTrial | None = None) -> CellResult:

@@ -7,6 +7,7 @@ from typing import Any
 
 from plait.experiments.entries import Departure, Entry, SuiteTable, TableRow
 from plait.experiments.figure import Mark
+from plait.training.baselines import FREE, ZERO_SHOT
 
 __all__ = ["as_csv", "as_json", "as_markdown", "figure_marks", "footnotes", "gain_cells", "score_cells"]
 
@@ -14,6 +15,7 @@ _SIGNS: Mapping[Departure, str] = {"encoder": "ᵉ", "rows": "ʳ", "epochs": "�
 _DEPARTURES: Mapping[Departure, str] = {"encoder": "encoder", "rows": "training rows", "epochs": "epochs"}
 _FOLDS_TEST = "with a t-test over folds and seeds, corrected for overlapping training rows (Nadeau and Bengio 2003)"
 _SEEDS_TEST = "against dev-sample variance (paired bootstrap) and seed variance (Student's t), combined in quadrature"
+_BELOW = "ᶻ"
 _NOTHING = "–"
 
 
@@ -25,11 +27,12 @@ def _digits(value: float | None, *, sign: bool = False) -> str:
 
 
 def _measured(entry: Entry) -> str:
-    """Mean ± deviation, and the signs of what differs from the paper."""
+    """Mean ± deviation, and the signs of what differs from the paper or is below zero-shot."""
     if entry.mean is None:
         return _NOTHING
     spread = f" ± {_digits(entry.deviation)}" if entry.deviation is not None else ""
-    return f"{_digits(entry.mean)}{spread}{''.join(_SIGNS[departure] for departure in entry.departures)}"
+    signs = [*(_SIGNS[departure] for departure in entry.departures), *([_BELOW] if entry.below_zero_shot else [])]
+    return f"{_digits(entry.mean)}{spread}{''.join(signs)}"
 
 
 def _paper(entry: Entry) -> str:
@@ -42,12 +45,21 @@ def _paper(entry: Entry) -> str:
 
 def score_cells(table: SuiteTable, join: str = "\n") -> tuple[list[str], list[list[str]]]:
     """The headings and cells of the scores, each measured value above the paper's."""
-    names = ["row", *table.columns.values(), "cells"]
+    names = ["row", *table.columns.values(), *(["over free rows"] if table.has_free_rows else []), "cells"]
     rows = []
     for row in table.rows:
         entries = [join.join(filter(None, (_measured(entry), _paper(entry)))) for entry in row.entries.values()]
-        rows.append([row.name, *entries, f"{row.done} of {row.cells}" if row.cells else _NOTHING])
+        over = [_over_free(table, row, join)] if table.has_free_rows else []
+        cells = f"{row.done} of {row.cells}" if row.cells and not row.free else _NOTHING
+        rows.append([row.name, *entries, *over, cells])
     return names, rows
+
+
+def _over_free(table: SuiteTable, row: TableRow, join: str) -> str:
+    """The gain over the best free row of each task: the mean, then task by task."""
+    tasks = {name: row.entries[task].over_free for task, name in table.suite.scores.items()}
+    known = [f"{name} {_digits(gain, sign=True)}" for name, gain in tasks.items() if gain is not None]
+    return join.join([_digits(table.over_free(row), sign=True), *(known if len(tasks) > 1 else [])])
 
 
 def gain_cells(table: SuiteTable) -> tuple[list[str], list[list[str]]]:
@@ -85,6 +97,7 @@ def footnotes(table: SuiteTable, command: str) -> list[str]:
         f"Gains are tested {test}. Intervals are 95 %; p is corrected for all rows of a column that have results "
         "(Holm 1979); * marks p < 0.05.",
     ]
+    notes += _free_notes(table)
     if empty := sum(row.cells - row.done for row in table.rows):
         dev_only = "; where only one seed is done, the test covers dev-sample variance only"
         one_seed = "" if table.suite.folds else dev_only
@@ -94,12 +107,25 @@ def footnotes(table: SuiteTable, command: str) -> list[str]:
     return notes + [f"Failed: {message}" for row in table.rows for message in row.failed]
 
 
+def _free_notes(table: SuiteTable) -> list[str]:
+    """What the free rows are, and which rows are no better than one of them."""
+    if not table.has_free_rows:
+        return []
+    notes = [
+        f"{', '.join(FREE)}: rows that need no training of the encoder; where rows differ in heads or pooling, the "
+        "best of theirs. Over free rows: the gain over the best of them, task by task and in the mean."
+    ]
+    if any(entry.below_zero_shot for row in table.rows for entry in row.entries.values()):
+        notes.append(f"{_BELOW} not above the {ZERO_SHOT}: a comparison of heads says little here.")
+    return notes
+
+
 def _cells_note(table: SuiteTable) -> str:
     """What the cells are, and which data selected their models."""
     suite, seeds = table.suite, ", ".join(map(str, table.seeds))
     if suite.folds:
         return f"{suite.folds} folds × seeds {seeds}; scores on the test part of each fold"
-    tuned = [row.name for row in table.rows if row.done and suite.rows[row.name].grid]
+    tuned = [row.name for row in table.rows if row.done and not row.free and suite.rows[row.name].grid]
     settings = f", and in {', '.join(tuned)} also the settings" if tuned else ""
     return f"seeds {seeds}; dev scores, and dev selected the epoch{settings}"
 
@@ -148,6 +174,9 @@ _FIELDS = (
     "low",
     "high",
     "p",
+    "over_free",
+    "best_free",
+    "below_zero_shot",
 )
 
 
@@ -173,6 +202,9 @@ def _record(row: TableRow, column: str, entry: Entry) -> dict[str, Any]:
         gain.low if gain else None,
         gain.high if gain else None,
         entry.p,
+        entry.over_free,
+        entry.best_free,
+        entry.below_zero_shot,
     )
     return dict(zip(_FIELDS, values, strict=True))
 
@@ -193,6 +225,9 @@ def as_json(table: SuiteTable) -> dict[str, Any]:
                 "cells": row.cells,
                 "failed": list(row.failed),
                 "seconds": row.seconds,
+                "free": row.free,
+                "over_free": table.over_free(row),
+                "below_zero_shot": [column for column, entry in row.entries.items() if entry.below_zero_shot],
             }
             for row in table.rows
         ],

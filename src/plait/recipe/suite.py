@@ -83,6 +83,7 @@ class Suite(_Frozen):
     means: dict[str, Literal["plain", "shifted"]] = Field(default_factory=dict)  # heading → how correlations enter
     mean_of: list[str] = Field(default_factory=list)  # the tasks of the means; empty: all
     baseline: str | None = None
+    free_rows: bool = True  # whether cells also measure what costs no training of the encoder
     paper_rows: dict[str, _Positive] = Field(default_factory=dict)  # task → the paper's training rows
     recipe: str | None = None  # the recipe of every row that names none
     rows: Annotated[dict[str, Row], Field(min_length=1)]

@@ -29,12 +29,14 @@ from plait.training.trainer import Trainer, build_stage_model
 
 __all__ = [
     "BEFORE",
+    "FREE",
     "FROZEN",
     "FROZEN_LR",
     "FROZEN_TIMES",
     "MAJORITY",
     "ZERO_SHOT",
     "find_baselines",
+    "find_free_scores",
     "frozen_model",
     "measure_gains",
     "predict_baselines",
@@ -42,6 +44,7 @@ __all__ = [
 ]
 
 MAJORITY, ZERO_SHOT, FROZEN = "majority or mean", "zero-shot cosine", "frozen encoder"
+FREE = (MAJORITY, ZERO_SHOT, FROZEN)  # what costs no training of the encoder
 BEFORE = "before"  # the scores of a start model
 FROZEN_LR = 1e-3  # the papers' rate for a frozen encoder
 FROZEN_TIMES = 10  # times the recipe's epochs: on stored embeddings an epoch costs next to nothing
@@ -59,16 +62,37 @@ def find_baselines(run: RunDirectory, resolved: ResolvedRun, progress: Progress)
         return {}
     stored = run.read_baselines()
     if stored is None:
-        try:
-            answers = predict_baselines(resolved, progress) if wanted else {}
-        except NotFiniteError as error:
-            raise NotFiniteError("while training heads on the frozen encoder:", *error.mistakes) from None
-        run.write_baseline_predictions(answers)
-        stored = dict(score_baselines(resolved, answers))
+        stored = dict(_measure_baselines(run, resolved, progress)) if wanted else {}
         if before := _scores_before(resolved):
             stored["dev"] = {**stored.get("dev", {}), BEFORE: before}
         run.write_baselines(stored)
     return stored
+
+
+def find_free_scores(run: RunDirectory, resolved: ResolvedRun, split: str, progress: Progress) -> dict[str, Any]:
+    """Baseline → task → score of a finished run on one split; measured now if the run did without them.
+
+    Scores that are undefined, such as the correlation with a constant, are left out.
+    """
+    stored = run.read_baselines() or {}
+    if not any(name in baselines for baselines in stored.values() for name in FREE):
+        measured = _measure_baselines(run, resolved, progress)
+        before = {of: {BEFORE: found[BEFORE]} for of, found in stored.items() if BEFORE in found}
+        stored = {of: {**measured.get(of, {}), **before.get(of, {})} for of in {**measured, **before}}
+        run.write_baselines(stored)
+    found = {name: stored.get(split, {}).get(name, {}) for name in FREE}
+    finite = {name: {task: value for task, value in own.items() if np.isfinite(value)} for name, own in found.items()}
+    return {name: own for name, own in finite.items() if own}
+
+
+def _measure_baselines(run: RunDirectory, resolved: ResolvedRun, progress: Progress) -> dict[str, _Table]:
+    """Measure the baselines, and store what they predict in the run."""
+    try:
+        answers = predict_baselines(resolved, progress)
+    except NotFiniteError as error:
+        raise NotFiniteError("while training heads on the frozen encoder:", *error.mistakes) from None
+    run.write_baseline_predictions(answers)
+    return score_baselines(resolved, answers)
 
 
 def predict_baselines(resolved: ResolvedRun, progress: Progress) -> dict[str, _Answers]:

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -317,6 +318,24 @@ def test_damaged_predictions_are_reported(make_suite, experiment, tmp_path):
     (out / "plain/seed-1/answers.npz").write_bytes(b"PK half a file")
     _, error = experiment(folder, "--out", out, "--seeds", "1", "--table", code=2)
     assert "answers.npz: damaged; remove it and the cell.json beside it" in error
+
+
+def test_few_rows_are_drawn_anew_for_each_draw(make_suite, experiment, tmp_path):
+    folder = make_suite(train_rows=[4, 8], draws=2, free_rows=False, rows={"plain": {}, "faster": {}})
+    out, file = tmp_path / "out", tmp_path / "cells.jsonl"
+    shown, _ = experiment(folder, "--out", out, "--seeds", "1", "--profile", "short", "--results", file)
+    assert "seeds 1 × 2 draws of the training rows" in shown
+    table = json.loads((out / "table.json").read_text())
+    assert [row["row"] for row in table["rows"]] == ["plain-4", "faster-4", "plain-8", "faster-8"]
+    assert {row["done"] for row in table["rows"]} == {2} and table["draws"] == 2
+    cells = [json.loads((out / f"plain-4/seed-1/draw-{draw}/cell.json").read_text()) for draw in (1, 2)]
+    assert [cell["rows"] for cell in cells] == [{"mood": 4, "same": 4, "near": 4}] * 2
+    entry = next(e for e in table["entries"] if (e["row"], e["column"]) == ("faster-8", "mood"))
+    assert entry["against"] == "plain-8" and len(entry["values"]) == 2 and entry["low"] is not None
+    shutil.rmtree(out)
+    experiment(folder, "--out", out, "--seeds", "1", "--profile", "short", "--results", file, "--table")
+    again = json.loads((out / "table.json").read_text())
+    assert again == table
 
 
 @pytest.mark.slow

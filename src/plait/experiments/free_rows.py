@@ -17,7 +17,7 @@ from plait.training.baselines import FREE, ZERO_SHOT
 __all__ = ["with_free_rows"]
 
 _Results = Mapping[str, Mapping[Cell, CellResult]]  # row → its cells
-_Place = tuple[int, int | None]  # seed, fold: cells of different rows in one place share their data
+_Place = tuple[int, int | None, int | None]  # see `Cell.place`
 _Group = tuple[str, int | None]  # the data of rows: its task and size, where rows differ in them
 
 
@@ -54,7 +54,7 @@ def with_free_rows(suite: Suite, rows: Sequence[TableRow], results: _Results) ->
 
     Free rows depend on all results, whichever rows are shown.
     """
-    group_of = {name: _group_of(suite, cells.values()) for name, cells in results.items()}
+    group_of = {name: _group_of(suite, name, cells.values()) for name, cells in results.items()}
     groups = list(dict.fromkeys(group for group in group_of.values() if group))
     free = {
         group: _free_scores(suite, [cells for name, cells in results.items() if group_of[name] == group])
@@ -70,23 +70,24 @@ def with_free_rows(suite: Suite, rows: Sequence[TableRow], results: _Results) ->
         yield _with_free_gains(suite, row, results[row.name], scores) if scores else row
 
 
-def _group_of(suite: Suite, results: Iterable[CellResult]) -> _Group | None:
+def _group_of(suite: Suite, row: str, results: Iterable[CellResult]) -> _Group | None:
     """The data of a row; None if none of its cells has a score."""
     scored = [result for result in results if result.scores]
     if not scored:
         return None
+    size = suite.train_rows_of(row)
     if ONLY not in suite.scores:
-        return "", None
+        return "", size
     task = next(iter(scored[0].scores))
-    return task, max(result.rows.get(task, 0) for result in scored)
+    return task, size or max(result.rows.get(task, 0) for result in scored)
 
 
 def _label(group: _Group, others: Sequence[_Group]) -> str:
     """What distinguishes the free rows of a group from those of the other groups."""
     task, size = group
     parts = [task] if len({other[0] for other in others}) > 1 else []
-    if size and sum(other[0] == task for other in others) > 1:
-        parts.append(f"{size:,} rows")
+    if sum(other[0] == task for other in others) > 1:
+        parts.append(f"{size:,} rows" if size else "all rows")
     return ", ".join(parts)
 
 
@@ -102,7 +103,7 @@ def _free_scores(suite: Suite, rows: Sequence[Mapping[Cell, CellResult]]) -> _Fr
                 for cell, result in cells.items():
                     tasks = scored_tasks(suite, column, result)
                     if tasks and (value := result.free.get(baseline, {}).get(tasks[0])) is not None:
-                        found[cell.seed, cell.fold] = value
+                        found[cell.place] = value
                         metrics[column] = result.metrics[tasks[0]]
                 if found:
                     of_rows.append(found)
@@ -161,5 +162,5 @@ def _free_gain(
 
 def _in_column(suite: Suite, column: str, cells: Mapping[Cell, CellResult]) -> dict[_Place, float]:
     """The values of a row in a column by place."""
-    values = {(cell.seed, cell.fold): value_of(suite, column, result) for cell, result in cells.items()}
+    values = {cell.place: value_of(suite, column, result) for cell, result in cells.items()}
     return {place: value for place, value in values.items() if value is not None}

@@ -177,7 +177,7 @@ def _run_ensemble(experiment: Experiment, cell: Cell, progress: Progress, stop: 
     assert row.ensemble is not None
     runs: list[Path] = []
     for number in range(row.runs):
-        member = Cell(row.ensemble, cell.seed + number * _SEED_STEP, cell.fold)
+        member = replace(cell, row=row.ensemble, seed=cell.seed + number * _SEED_STEP)
         folder = experiment.folder(member) / "run" if number == 0 else experiment.folder(cell) / f"run-{number + 1}"
         with _claim(experiment, member) if number == 0 else nullcontext():
             _run_once(experiment, member, folder, (), progress, stop)
@@ -278,8 +278,8 @@ def _delete_unused_models(experiment: Experiment, cell: Cell) -> None:
     rows = experiment.suite.rows
     for row in filter(None, (cell.row, rows[cell.row].ensemble)):
         users = [row, *(name for name, other in rows.items() if other.ensemble == row)]
-        if all(experiment.is_done(Cell(user, cell.seed, cell.fold)) for user in users):
-            for result in experiment.folder(Cell(row, cell.seed, cell.fold)).rglob("result.json"):
+        if all(experiment.is_done(replace(cell, row=user)) for user in users):
+            for result in experiment.folder(replace(cell, row=row)).rglob("result.json"):
                 _delete_models(RunDirectory(result.parent))
 
 

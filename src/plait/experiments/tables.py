@@ -123,6 +123,8 @@ def _free_notes(table: SuiteTable) -> list[str]:
 def _cells_note(table: SuiteTable) -> str:
     """What the cells are, and which data selected their models."""
     suite, seeds = table.suite, ", ".join(map(str, table.seeds))
+    if suite.draws > 1:
+        seeds += f" × {suite.draws} draws of the training rows"
     if suite.folds:
         return f"{suite.folds} folds × seeds {seeds}; scores on the test part of each fold"
     tuned = [row.name for row in table.rows if row.done and not row.free and suite.rows[row.name].grid]
@@ -216,6 +218,7 @@ def as_json(table: SuiteTable) -> dict[str, Any]:
         "title": suite.title,
         "seeds": list(table.seeds),
         "folds": suite.folds,
+        "draws": suite.draws if suite.draws > 1 else None,
         "split": suite.split,
         "columns": dict(table.columns),
         "rows": [

@@ -203,6 +203,8 @@ class Task(_Frozen):
     """A new random share of the rows in each pass."""
     rows: _Positive | None = None
     """At most this many training rows, drawn by the seed. Null: the recipe's."""
+    train_rows: _Positive | None = None
+    """At most this many rows to train on, once dev, test and the fold are held out. Null: the recipe's."""
     dev_rows: _Positive | None = None
     """At most this many rows of dev and of test, the same for every seed. Null: the recipe's."""
     max_length: _Positive | None = None
@@ -265,6 +267,8 @@ class RunSettings(_Frozen):
     """Which fold of how many is the test data. With `2/5`, the training rows of each task, once limited to `rows`, are
     divided into five folds by the seed, and the second is its `test`. A share in `dev` is then split off the other
     four. Rows that share a text stay in one fold. Tasks without a head have no folds. Null: each task's own `test`."""
+    draw: int | None = None
+    """Which draw of `train_rows`, whatever the seed. Null: drawn by the seed."""
     seed: int = 11711
     """Determines every random choice."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -289,6 +293,10 @@ class Stage(_Frozen):
     """Rows of a task in one step."""
     rows: _Positive | None = None
     """At most this many training rows of each task, drawn by the seed. Null: all."""
+    train_rows: _Positive | None = None
+    """At most this many rows of each task to train on, once dev, test and the fold are held out; `rows` counts before a
+    fold is held out. Classes keep their proportions, and each has a row if there is room. Fewer rows are part of more
+    rows: 20 of the same 100. Null: all."""
     dev_rows: _Positive | None = None
     """At most this many rows of dev and of test of each task, the same for every seed. Null: all."""
     train_encoder: bool = True

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from plait.errors import RecipeError, did_you_mean
 from plait.recipe.matrix import expand_matrix
 from plait.recipe.options import explain
+from plait.recipe.sizes import expand_sizes
 from plait.recipe.tree import KeyPath, Origin, Tree, dotted, load_tree, read_yaml, set_key, use_profile
 
 __all__ = ["BUNDLED", "ONLY", "Row", "Search", "Suite", "is_suite", "read_row", "read_suite"]
@@ -55,6 +56,9 @@ class Row(_Frozen):
     extends: str | None = None  # the row whose recipe it starts from, instead of a file
     set: dict[str, Any] = Field(default_factory=dict)  # dotted key of the recipe → its value in this row
     against: str | None = None  # the row that it is tested against, or None; if not given: the suite's baseline
+    train_rows: _Positive | None = (
+        None  # of every task, drawn anew for each draw of the suite; None: as the recipe says
+    )
     paper: dict[str, float] = Field(default_factory=dict)  # column or mean → the paper's figure
     paper_rows: dict[str, _Positive] | None = None  # task → the paper's training rows; None: the suite's
     ensemble: str | None = None  # the row whose models it averages, instead of a recipe
@@ -79,6 +83,8 @@ class Suite(_Frozen):
     about: str = ""
     seeds: Annotated[list[int], Field(min_length=1)]
     folds: Annotated[int, Field(ge=2)] | None = None
+    train_rows: list[_Positive | Literal["all"]] = Field(default_factory=list)  # sizes that every row is trained on
+    draws: _Positive = 1  # of each size
     scores: Annotated[dict[str, str], Field(min_length=1)]  # task → heading
     means: dict[str, Literal["plain", "shifted"]] = Field(default_factory=dict)  # heading → how correlations enter
     mean_of: list[str] = Field(default_factory=list)  # the tasks of the means; empty: all
@@ -112,6 +118,8 @@ class Suite(_Frozen):
             tree = self._unprofiled(keys.extends)
         else:
             tree = load_tree(self.recipe_file(row), None, (self.folder / _FILE,))  # extended, so it keeps its profiles
+        if keys.train_rows:
+            tree = set_key(tree, "train_rows", keys.train_rows, self._tree.origin(("rows", row, "train_rows")))
         mistakes: list[str] = []
         for name in sorted(keys.set, key=lambda name: name.count(".")):  # a task before its keys
             path: KeyPath = ("rows", row, "set", name)
@@ -132,6 +140,11 @@ class Suite(_Frozen):
         keys = self.rows[row]
         opponent = keys.against if "against" in keys.model_fields_set else self.baseline
         return None if opponent == row else opponent
+
+    def train_rows_of(self, row: str) -> int | None:
+        """The number of rows that a row of the table is trained on, if it has draws."""
+        keys = self.rows[self._trained_row(row)]
+        return keys.train_rows or (self.train_rows_of(keys.extends) if keys.extends else None)
 
     def tasks_of(self, column: str) -> list[str]:
         """The scores that a column shows: its own, or those that its mean is taken over."""
@@ -165,6 +178,8 @@ def read_suite(folder: Path, folds: int | None = None) -> Suite:
         names = ", ".join(sorted(path.parent.name for path in BUNDLED.glob(f"*/{_FILE}")))
         raise RecipeError(f"{folder}: contains no {_FILE}; give the folder of a suite, or a bundled name: {names}")
     tree, mistakes = expand_matrix(read_yaml(file), list(Row.model_fields))
+    tree, clashes = expand_sizes(tree)
+    mistakes += clashes
     own = {"folder": folder, **({"folds": folds} if folds else {})}
     try:
         suite = Suite.model_validate({**tree.values, **own})
@@ -215,6 +230,8 @@ def _name_mistakes(suite: Suite, tree: Tree) -> Iterator[str]:
     """Names of rows, columns and recipes that do not exist, and keys that exclude each other."""
     if len(set(suite.seeds)) < len(suite.seeds):
         yield f"{tree.where(('seeds',))}a seed is listed twice; its cells would be identical"
+    if "draws" in suite.model_fields_set and not any(suite.rows[name].train_rows for name in suite.trained):
+        yield f"{tree.where(('draws',))}there is nothing to draw; add train_rows, or drop draws"
     if ONLY in suite.scores and len(suite.scores) > 1:
         yield f"{tree.where(('scores',))}{ONLY!r} means the single task of a row; remove it or the other tasks"
     for task in suite.mean_of:

@@ -11,7 +11,7 @@ from plait.data.folds import hold_out_fold
 from plait.data.kinds import KINDS, Kind
 from plait.data.labels import Labels, guess_kind, labels_from
 from plait.data.read import BadRow, row_mistakes
-from plait.data.splits import divide, limit_rows, read_splits
+from plait.data.splits import cut_train, divide, draw_seed, limit_rows, read_splits
 from plait.errors import DataError, RecipeError
 from plait.heads import HEADS
 from plait.losses import LOSSES, Loss
@@ -103,6 +103,7 @@ def resolve_task(recipe: Recipe, name: str, limit: int, width: int, known: TaskS
     if not complete.head:
         splits["train"] = _positives_only(complete, labels, splits["train"])
     splits = {split: limit_rows(part, complete, split, seed) for split, part in splits.items()}
+    splits["train"] = cut_train(splits["train"], complete, labels.kind, draw_seed(name, recipe.seed, recipe.draw))
     spec = _spec_of(name, complete, labels, limit)
     if known and (conflict := validate_known_task(recipe, name, spec, known)):
         raise RecipeError(conflict)
@@ -213,6 +214,7 @@ def _complete_task(recipe: Recipe, name: str, task: Task, labels: Labels, known:
             "metric": task.metric or (labels.about.metric if head else None),
             "batch_size": task.batch_size or recipe.batch_size,
             "rows": task.rows or recipe.rows,
+            "train_rows": task.train_rows or recipe.train_rows,
             "dev_rows": task.dev_rows or recipe.dev_rows,
             "label": task.label
             and Label(

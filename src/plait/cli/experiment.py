@@ -199,7 +199,7 @@ def _show_table(experiment: "Experiment", seeds: Sequence[int], rows: Sequence[s
     from plait.experiments.compare import compare
     from plait.experiments.gains import gains_to_record
     from plait.experiments.tables import as_json as table_as_json
-    from plait.experiments.tables import footnotes, gain_cells, score_cells
+    from plait.experiments.tables import footnotes, gain_cells, group_cells, score_cells
 
     experiment.list_in_results(cells_of(experiment.suite, seeds, rows))
     table = compare(experiment, seeds, rows)
@@ -215,9 +215,12 @@ def _show_table(experiment: "Experiment", seeds: Sequence[int], rows: Sequence[s
     names, gains = gain_cells(table)
     if gains:
         print_table(out, names, gains)
+    if table.pooled:
+        print_table(out, *group_cells(table))
     for note in footnotes(table, line):
         out.print(note, soft_wrap=True)
-    out.print(f"table.md, table.csv, table.json and figure.svg are in {experiment.out}", soft_wrap=True)
+    figures = "figure.svg and groups.svg" if table.pooled else "figure.svg"
+    out.print(f"table.md, table.csv, table.json and {figures} are in {experiment.out}", soft_wrap=True)
 
 
 def _write_files(experiment: "Experiment", table: "SuiteTable", line: str) -> None:
@@ -225,15 +228,19 @@ def _write_files(experiment: "Experiment", table: "SuiteTable", line: str) -> No
     import json
 
     from plait.experiments.figure import draw_figure
+    from plait.experiments.groups import draw_groups
     from plait.experiments.tables import as_csv, as_json, as_markdown, figure_marks
     from plait.files import atomic_file
 
     experiment.out.mkdir(parents=True, exist_ok=True)
-    for name, text in (
+    texts = [
         ("table.md", as_markdown(table, line)),
         ("table.csv", as_csv(table)),
         ("table.json", json.dumps(as_json(table), indent=1, ensure_ascii=False) + "\n"),
         ("figure.svg", draw_figure(table.suite.title, figure_marks(table))),
-    ):
+    ]
+    if table.pooled:
+        texts.append(("groups.svg", draw_groups(table)))
+    for name, text in texts:
         with atomic_file(experiment.out / name) as temporary:
             temporary.write_text(text, encoding="utf-8")

@@ -7,6 +7,7 @@ from plait.experiments.cells import Cell, Experiment, cells_of
 from plait.experiments.entries import Departure, Entry, SuiteTable, TableRow, fold_ratio, value_of
 from plait.experiments.free_rows import with_free_rows
 from plait.experiments.gains import with_gains
+from plait.experiments.groups import pool_gains
 from plait.experiments.records import CellResult
 from plait.recipe.schema import Recipe
 from plait.recipe.suite import ONLY, Suite
@@ -22,9 +23,10 @@ def compare(experiment: Experiment, seeds: Sequence[int], rows: Sequence[str]) -
     results = {row: _results_of(experiment, cells[row]) for row in cells}
     table = [_table_row(experiment, row, len(cells.get(row, ())), results.get(row, {})) for row in suite.rows]
     headings = {**suite.scores, **{mean: _mean_heading(mean, how) for mean, how in suite.means.items()}}
-    tested = [row for row in with_gains(experiment, table, results) if row.name in rows or row.shown is not None]
-    complete = with_free_rows(suite, tested, results) if suite.free_rows else tested
-    return SuiteTable(suite, tuple(seeds), headings, tuple(complete))
+    tested = list(with_gains(experiment, table, results))
+    shown = [row for row in tested if row.name in rows or row.shown is not None]
+    complete = with_free_rows(suite, shown, results) if suite.free_rows else shown
+    return SuiteTable(suite, tuple(seeds), headings, tuple(complete), tuple(pool_gains(suite, tested, rows)))
 
 
 def _results_of(experiment: Experiment, cells: Sequence[Cell]) -> dict[Cell, CellResult]:

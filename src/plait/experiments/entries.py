@@ -13,6 +13,7 @@ from plait.recipe.suite import ONLY, Suite
 __all__ = [
     "Departure",
     "Entry",
+    "PooledGain",
     "SuiteTable",
     "TableRow",
     "contribution",
@@ -77,6 +78,25 @@ class TableRow:
 
 
 @dataclass(frozen=True)
+class PooledGain:
+    """What a method gains in a group of data sets: the mean over them."""
+
+    method: str
+    against: str
+    group: str
+    rows: tuple[str, ...]  # of the table
+    sets: int  # data sets where both were measured
+    of: int  # data sets of the group
+    gain: MeanDifference | None
+    levels: tuple[float, float] | None  # the mean scores of both, where both were measured
+    paper: tuple[float, float] | None  # the same in the paper, where it has both
+
+    @property
+    def paper_gain(self) -> float | None:
+        return self.paper[0] - self.paper[1] if self.paper else None
+
+
+@dataclass(frozen=True)
 class SuiteTable:
     """The rows of a suite with everything that is measured."""
 
@@ -84,6 +104,7 @@ class SuiteTable:
     seeds: tuple[int, ...]
     columns: Mapping[str, str]  # column → heading
     rows: tuple[TableRow, ...]
+    pooled: tuple[PooledGain, ...] = ()
 
     @property
     def has_free_rows(self) -> bool:

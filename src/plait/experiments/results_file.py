@@ -58,10 +58,14 @@ class RecordedGain:
     high: float | None
     p: float | None
     untested: str | None  # why there is no test
+    row_error: float | None = None  # as in MeanDifference; not in lines of plait 0.1
+    seed_error: float | None = None
+    degrees: float = 0.0
 
     @property
     def difference(self) -> MeanDifference:
-        return MeanDifference(self.mean, self.low, self.high, self.p)
+        errors = self.row_error, self.seed_error, self.degrees
+        return MeanDifference(self.mean, self.low, self.high, self.p, *errors)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from plait.experiments.entries import Departure, Entry, SuiteTable, TableRow
+from plait.experiments.entries import Departure, Entry, PooledGain, SuiteTable, TableRow
 from plait.experiments.figure import Mark
 from plait.training.baselines import FREE, ZERO_SHOT
 
-__all__ = ["as_csv", "as_json", "as_markdown", "figure_marks", "footnotes", "gain_cells", "score_cells"]
+__all__ = ["as_csv", "as_json", "as_markdown", "figure_marks", "footnotes", "gain_cells", "group_cells", "score_cells"]
 
 _SIGNS: Mapping[Departure, str] = {"encoder": "ᵉ", "rows": "ʳ", "epochs": "ⁿ"}
 _DEPARTURES: Mapping[Departure, str] = {"encoder": "encoder", "rows": "training rows", "epochs": "epochs"}
@@ -87,6 +87,26 @@ def _gain(entry: Entry) -> str:
     )
 
 
+def group_cells(table: SuiteTable, join: str = "\n") -> tuple[list[str], list[list[str]]]:
+    """The headings and cells of the gains in each group of data sets."""
+    groups = table.suite.groups
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for pooled in table.pooled:
+        cells.setdefault((pooled.method, pooled.against), {})[pooled.group] = join.join(_pooled_lines(pooled))
+    rows = [[*names, *(of_group.get(group, _NOTHING) for group in groups)] for names, of_group in cells.items()]
+    return ["method", "against", *groups.values()], rows
+
+
+def _pooled_lines(pooled: PooledGain) -> list[str]:
+    """A pooled gain with its interval, how many data sets it covers, and the paper's."""
+    gain = pooled.gain
+    lines = [_digits(gain.mean if gain else None, sign=True)]
+    if gain and gain.low is not None:
+        lines[0] += f" [{_digits(gain.low, sign=True)}, {_digits(gain.high, sign=True)}]"
+    lines.append(f"{pooled.sets} of {pooled.of} sets")
+    return [*lines, *([f"paper {_digits(pooled.paper_gain, sign=True)}"] if pooled.paper else [])]
+
+
 def footnotes(table: SuiteTable, command: str) -> list[str]:
     """How to read the table, and the command that fills its empty cells."""
     signs = ", ".join(f"{_SIGNS[departure]} {name}" for departure, name in _DEPARTURES.items())
@@ -97,6 +117,11 @@ def footnotes(table: SuiteTable, command: str) -> list[str]:
         f"Gains are tested {test}. Intervals are 95 %; p is corrected for all rows of a column that have results "
         "(Holm 1979); * marks p < 0.05.",
     ]
+    if table.pooled:
+        notes.append(
+            "Gains by group are the mean of the gains on its data sets, each tested as above; their variances give the "
+            "interval, which covers these data sets and no others, and is not corrected for several tests."
+        )
     notes += _free_notes(table)
     if empty := sum(row.cells - row.done for row in table.rows):
         dev_only = "; where only one seed is done, the test covers dev-sample variance only"
@@ -149,6 +174,9 @@ def as_markdown(table: SuiteTable, command: str) -> str:
     parts = [f"### {table.suite.title}", f"`{command}`", table.suite.about.strip()]
     parts.append(_markdown_table(*score_cells(table, "<br>")))
     names, rows = gain_cells(table)
+    if rows:
+        parts.append(_markdown_table(names, rows))
+    names, rows = group_cells(table, "<br>")
     if rows:
         parts.append(_markdown_table(names, rows))
     minutes = sum(row.seconds for row in table.rows) / 60
@@ -211,6 +239,22 @@ def _record(row: TableRow, column: str, entry: Entry) -> dict[str, Any]:
     return dict(zip(_FIELDS, values, strict=True))
 
 
+def _pooled_record(pooled: PooledGain) -> dict[str, Any]:
+    gain = pooled.gain
+    return {
+        "method": pooled.method,
+        "against": pooled.against,
+        "group": pooled.group,
+        "rows": list(pooled.rows),
+        "sets": pooled.sets,
+        "of": pooled.of,
+        "gain": gain.mean if gain else None,
+        "low": gain.low if gain else None,
+        "high": gain.high if gain else None,
+        "paper": pooled.paper_gain,
+    }
+
+
 def as_json(table: SuiteTable) -> dict[str, Any]:
     """The table for machines."""
     suite = table.suite
@@ -235,6 +279,7 @@ def as_json(table: SuiteTable) -> dict[str, Any]:
             for row in table.rows
         ],
         "entries": _records(table),
+        "pooled": [_pooled_record(pooled) for pooled in table.pooled],
     }
 
 

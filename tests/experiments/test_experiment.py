@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from plait.evaluation.evaluate import score_task
 from plait.experiments.cells import Cell, Experiment
 from plait.experiments.records import read_predictions
 from plait.experiments.run_cell import run_cell
 from plait.files import lock
+from plait.model.directory.load import load_model
+from plait.model.directory.record import open_directory
 from plait.progress import SilentProgress
 from plait.recipe.suite import read_suite
+from plait.runs.origins import find_split
 from plait.training.train import Stopped
 
 NO_DEV = [option for task in ("mood", "same", "near") for option in ("--set", f"tasks.{task}.dev=null")]
@@ -318,6 +322,29 @@ def test_damaged_predictions_are_reported(make_suite, experiment, tmp_path):
     (out / "plain/seed-1/answers.npz").write_bytes(b"PK half a file")
     _, error = experiment(folder, "--out", out, "--seeds", "1", "--table", code=2)
     assert "answers.npz: damaged; remove it and the cell.json beside it" in error
+
+
+def test_models_are_scored_on_their_training_rows(make_suite, experiment, tmp_path):
+    rows = {"plain": {"paper_train": {"mood": 0.9}}, "em": {"ensemble": "plain", "models": 2, "runs": 1}}
+    folder, out = make_suite(train_scores=True, free_rows=False, rows=rows), tmp_path / "out"
+    shown, _ = experiment(folder, "--out", out, "--seeds", "1", "--set", "tasks.mood.rows=12")
+    cell = json.loads((out / "plain/seed-1/cell.json").read_text())
+    found = open_directory(out / "plain/seed-1/run")
+    examples = find_split(found.record, found.folder, "train", None)["mood"]
+    assert len(examples) == 12
+    expected = score_task(load_model(found.folder).model, "mood", examples).value
+    assert cell["train"]["mood"] == expected and cell["train"].keys() == cell["scores"].keys()
+    assert json.loads((out / "em/seed-1/cell.json").read_text())["train"].keys() == {"mood", "same", "near"}
+    page = (out / "table.md").read_text()
+    heading = "| row | mood accuracy, train | mood accuracy, dev | near Pearson, train | near Pearson, dev | mean"
+    assert heading in page and f"| plain | {expected:.3f}<br>paper 0.900 |" in page
+    entry = json.loads((out / "table.json").read_text())["entries"][0]
+    assert (entry["train"], entry["paper_train"]) == (expected, 0.9)
+
+
+def test_train_scores_of_an_unknown_task_are_reported(make_suite, experiment):
+    folder = make_suite(rows={"plain": {"paper_train": {"moood": 0.9}}})
+    assert "paper_train.moood: no such score; did you mean 'mood'?" in experiment(folder, "--dry-run", code=2)[1]
 
 
 def test_few_rows_are_drawn_anew_for_each_draw(make_suite, experiment, tmp_path):

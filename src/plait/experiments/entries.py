@@ -8,7 +8,8 @@ from typing import Literal
 from plait.evaluation.significance import Interval
 from plait.experiments.records import CellResult
 from plait.experiments.statistics import MeanDifference, corrected_interval
-from plait.recipe.suite import ONLY, Suite
+from plait.recipe.suite import Suite
+from plait.recipe.suite_names import ONLY
 
 __all__ = [
     "Departure",
@@ -38,6 +39,8 @@ class Entry:
     gain_seeds: tuple[int, ...] = ()  # the seeds that both have
     p: float | None = None  # of the gain, corrected for all tested rows of the column
     untested: str | None = None  # why the gain has no test, if one was possible
+    train: tuple[float, ...] = ()  # scores on the training rows, of the cells that have them
+    paper_train: float | None = None
     over_free: float | None = None  # the mean minus that of the best free row; of a mean column: the mean of these
     best_free: str | None = None  # that free row; None in the column of a mean
     below_zero_shot: bool = False  # whether the zero-shot cosine is at least as good
@@ -50,6 +53,10 @@ class Entry:
     def deviation(self) -> float | None:
         """The standard deviation over the cells."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def train_mean(self) -> float | None:
+        return statistics.fmean(self.train) if self.train else None
 
     @property
     def interval(self) -> Interval | None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from plait.experiments.cells import Cell
 from plait.experiments.entries import Entry, TableRow, contribution, scored_tasks, value_of
 from plait.experiments.records import CellResult
-from plait.recipe.suite import ONLY, Suite
+from plait.recipe.suite import Suite
+from plait.recipe.suite_names import ONLY
 from plait.training.baselines import FREE, ZERO_SHOT
 
 __all__ = ["with_free_rows"]

@@ -36,6 +36,7 @@ class CellResult:
     settings: list[str] = field(default_factory=list)  # what the grid chose
     failed: str | None = None  # why it has no scores
     trials: list[FinishedTrial] = field(default_factory=list)  # of its grid
+    train: dict[str, float] = field(default_factory=dict)  # task → its metric on all training rows; empty if not scored
     free: dict[str, dict[str, float]] = field(default_factory=dict)  # baseline → task → score; empty if not measured
     versions: dict[str, str] = field(default_factory=dict)  # package → version; empty for cells of plait 0.1
 

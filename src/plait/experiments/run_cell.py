@@ -6,12 +6,13 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 import plait
 from plait.data.examples import Examples
 from plait.errors import NotFiniteError, PlaitError, RequestError, RunError
-from plait.evaluation.evaluate import score_predictions
+from plait.evaluation.evaluate import TaskScores, score_predictions
 from plait.experiments.cells import Cell, Experiment, data_fingerprints
 from plait.experiments.records import CellResult, LabelledPredictions, write_predictions
 from plait.experiments.tune import BestTrial, Trial, choose_settings, run_trial
@@ -204,21 +205,29 @@ def _score_cell(
     def examples_of(split: str) -> Mapping[str, Examples]:
         return find_split(directory.record, directory.folder, split, experiment.data)
 
-    predictions = {
-        task: LabelledPredictions(examples.labels, predict_columns(model, task, examples.texts).predictions)
-        for task, examples in examples_of(experiment.suite.split).items()
-    }
+    def predict(split: str) -> dict[str, LabelledPredictions]:
+        return {
+            task: LabelledPredictions(examples.labels, predict_columns(model, task, examples.texts).predictions)
+            for task, examples in examples_of(split).items()
+        }
+
+    def score(predictions: Mapping[str, LabelledPredictions]) -> dict[str, TaskScores]:
+        return {
+            task: score_predictions(model.tasks[task], of_task.labels, of_task.predictions)
+            for task, of_task in predictions.items()
+        }
+
+    predictions = predict(experiment.suite.split)
     write_predictions(experiment.predictions_file(cell), predictions)
-    scores = {
-        task: score_predictions(model.tasks[task], of_task.labels, of_task.predictions)
-        for task, of_task in predictions.items()
-    }
+    scores = score(predictions)
+    train = score(predict("train")) if experiment.suite.train_scores else {}
     counted = [examples_of(split) for split in _training_splits(experiment, cell)]
     return replace(
         _unscored(experiment, cell, best),
         scores={task: found.value for task, found in scores.items()},
         metrics={task: found.metric for task, found in scores.items()},
         kinds={task: model.tasks[task].labels.kind for task in scores},
+        train={task: found.value for task, found in train.items() if task in scores and np.isfinite(found.value)},
         rows={task: sum(len(part[task]) for part in counted if task in part) for task in counted[0]},
     )
 

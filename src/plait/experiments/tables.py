@@ -44,15 +44,35 @@ def _paper(entry: Entry) -> str:
 
 
 def score_cells(table: SuiteTable, join: str = "\n") -> tuple[list[str], list[list[str]]]:
-    """The headings and cells of the scores, each measured value above the paper's."""
-    names = ["row", *table.columns.values(), *(["over free rows"] if table.has_free_rows else []), "cells"]
+    """The headings and cells of the scores, each measured value above the paper's.
+
+    A score on the training rows is to the left of that on dev or test.
+    """
+    both = [column for column in table.columns if table.suite.train_scores and column in table.suite.scores]
+    headings = [
+        name
+        for column, heading in table.columns.items()
+        for name in ([f"{heading}, train", f"{heading}, {table.suite.split}"] if column in both else [heading])
+    ]
+    names = ["row", *headings, *(["over free rows"] if table.has_free_rows else []), "cells"]
     rows = []
     for row in table.rows:
-        entries = [join.join(filter(None, (_measured(entry), _paper(entry)))) for entry in row.entries.values()]
+        entries = [
+            cell
+            for column, entry in row.entries.items()
+            for cell in ([_train(entry, join)] if column in both else [])
+            + [join.join(filter(None, (_measured(entry), _paper(entry))))]
+        ]
         over = [_over_free(table, row, join)] if table.has_free_rows else []
         cells = f"{row.done} of {row.cells}" if row.cells and not row.free else _NOTHING
         rows.append([row.name, *entries, *over, cells])
     return names, rows
+
+
+def _train(entry: Entry, join: str) -> str:
+    """The mean score on the training rows, and the paper's."""
+    paper = [f"paper {_digits(entry.paper_train)}"] if entry.paper_train is not None else []
+    return join.join([_digits(entry.train_mean), *paper])
 
 
 def _over_free(table: SuiteTable, row: TableRow, join: str) -> str:
@@ -204,6 +224,8 @@ _FIELDS = (
     "low",
     "high",
     "p",
+    "train",
+    "paper_train",
     "over_free",
     "best_free",
     "below_zero_shot",
@@ -232,6 +254,8 @@ def _record(row: TableRow, column: str, entry: Entry) -> dict[str, Any]:
         gain.low if gain else None,
         gain.high if gain else None,
         entry.p,
+        entry.train_mean,
+        entry.paper_train,
         entry.over_free,
         entry.best_free,
         entry.below_zero_shot,

@@ -59,7 +59,9 @@ def _sized_row(
     name: str, keys: Mapping[str, Any], size: int, sized: list[str], baseline: object, recipe: object
 ) -> dict[str, Any]:
     """The keys of a row on this many training rows; the paper's figures are for all of its rows."""
-    row: dict[str, Any] = {key: value for key, value in keys.items() if key not in ("paper", "paper_rows")}
+    row: dict[str, Any] = {
+        key: value for key, value in keys.items() if key not in ("paper", "paper_train", "paper_rows")
+    }
     if "against" not in row and baseline is not None:
         row["against"] = None if baseline == name else baseline
     for key in _ROW_NAMES:

@@ -15,10 +15,10 @@ from plait.errors import RecipeError, did_you_mean
 from plait.recipe.matrix import expand_matrix
 from plait.recipe.options import explain
 from plait.recipe.sizes import expand_sizes
-from plait.recipe.suite_names import ONLY, name_mistakes
+from plait.recipe.suite_names import name_mistakes
 from plait.recipe.tree import KeyPath, Origin, Tree, dotted, load_tree, read_yaml, set_key, use_profile
 
-__all__ = ["BUNDLED", "ONLY", "Row", "Search", "Suite", "is_suite", "read_row", "read_suite"]
+__all__ = ["BUNDLED", "Row", "Search", "Suite", "is_suite", "read_row", "read_suite"]
 
 BUNDLED = Path(__file__).parent.parent / "recipes"
 _FILE = "suite.yaml"
@@ -60,6 +60,7 @@ class Row(_Frozen):
         None  # of every task, drawn anew for each draw of the suite; None: as the recipe says
     )
     paper: dict[str, float] = Field(default_factory=dict)  # column or mean → the paper's figure
+    paper_train: dict[str, float] = Field(default_factory=dict)  # task → the paper's figure on the training rows
     group: str | None = None  # of the suite's groups that its data belongs to
     method: str | None = None  # what its gain is pooled with in a group; None: only its own columns
     paper_rows: dict[str, _Positive] | None = None  # task → the paper's training rows; None: the suite's
@@ -92,6 +93,7 @@ class Suite(_Frozen):
     mean_of: list[str] = Field(default_factory=list)  # the tasks of the means; empty: all
     groups: dict[str, str] = Field(default_factory=dict)  # group of data sets, such as those of one size → heading
     score_groups: dict[str, str] = Field(default_factory=dict)  # column → its group, if columns are data sets
+    train_scores: bool = False  # whether models are also scored on all rows that they were trained on
     baseline: str | None = None
     free_rows: bool = True  # whether cells also measure what costs no training of the encoder
     paper_rows: dict[str, _Positive] = Field(default_factory=dict)  # task → the paper's training rows

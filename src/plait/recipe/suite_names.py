@@ -51,6 +51,9 @@ def _row_mistakes(suite: "Suite", tree: Tree, name: str) -> Iterator[str]:
     for column in row.paper:
         if column not in columns:
             yield f"{tree.where((*path, 'paper', column))}no such column; {did_you_mean(column, columns)}"
+    for column in row.paper_train:
+        if column not in suite.scores:
+            yield f"{tree.where((*path, 'paper_train', column))}no such score; {did_you_mean(column, suite.scores)}"
     if row.ensemble:
         yield from _ensemble_mistakes(suite, tree, name)
     if row.search and not row.grid:

@@ -327,7 +327,7 @@ def test_damaged_predictions_are_reported(make_suite, experiment, tmp_path):
 def test_models_are_scored_on_their_training_rows(make_suite, experiment, tmp_path):
     rows = {"plain": {"paper_train": {"mood": 0.9}}, "em": {"ensemble": "plain", "models": 2, "runs": 1}}
     folder, out = make_suite(train_scores=True, free_rows=False, rows=rows), tmp_path / "out"
-    shown, _ = experiment(folder, "--out", out, "--seeds", "1", "--set", "tasks.mood.rows=12")
+    experiment(folder, "--out", out, "--seeds", "1", "--set", "tasks.mood.rows=12")
     cell = json.loads((out / "plain/seed-1/cell.json").read_text())
     found = open_directory(out / "plain/seed-1/run")
     examples = find_split(found.record, found.folder, "train", None)["mood"]
@@ -345,6 +345,20 @@ def test_models_are_scored_on_their_training_rows(make_suite, experiment, tmp_pa
 def test_train_scores_of_an_unknown_task_are_reported(make_suite, experiment):
     folder = make_suite(rows={"plain": {"paper_train": {"moood": 0.9}}})
     assert "paper_train.moood: no such score; did you mean 'mood'?" in experiment(folder, "--dry-run", code=2)[1]
+
+
+def test_dev_rows_that_choose_are_not_scored(make_suite, experiment, tmp_path):
+    out = tmp_path / "out"
+    command = (make_suite(rows={"plain": {"grid": {"lr": [1e-9, 1e-2]}}}), "--out", out, "--seeds", "1")
+    shown, _ = experiment(*command, "--set", "choose_rows=8", "--profile", "short")
+    assert "dev scores, and other dev rows selected the epoch, and in plain also the settings" in shown
+    cell = json.loads((out / "plain/seed-1/cell.json").read_text())
+    assert {len(found.labels) for found in read_predictions(out / "plain/seed-1/answers.npz").values()} == {16}
+    trials = sorted((out / "plain/seed-1/trials").iterdir())
+    best = max(trials, key=lambda trial: json.loads((trial / "result.json").read_text())["best_score"])
+    scores = json.loads((best / "result.json").read_text())["scores"]
+    assert cell["scores"]["mood"] == scores["mood"]["accuracy"]  # of the scored rows
+    assert cell["free"]["frozen encoder"] == json.loads((best / "baselines.json").read_text())["dev"]["frozen encoder"]
 
 
 def test_few_rows_are_drawn_anew_for_each_draw(make_suite, experiment, tmp_path):

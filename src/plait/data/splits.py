@@ -15,7 +15,7 @@ from plait.data.read import Rows, read_rows, row_mistakes
 from plait.errors import DataError
 from plait.recipe.schema import SPLITS, Task
 
-__all__ = ["cut_train", "divide", "draw_seed", "limit_rows", "read_splits"]
+__all__ = ["cut_train", "divide", "divide_dev", "draw_seed", "limit_rows", "read_splits"]
 
 
 def read_splits(task: Task, splits: Sequence[str] = SPLITS, fold: str | None = None) -> dict[str, Rows]:
@@ -112,3 +112,20 @@ def cut_train(examples: Examples, task: Task, kind: Kind, seed: str) -> Examples
         return examples
     strata = KINDS[kind].strata(examples.labels)
     return examples.chosen(stratified_sample(strata, task.train_rows, f"{seed}/train_rows"))
+
+
+def divide_dev(examples: Examples, task: Task, kind: Kind) -> tuple[Examples | None, Examples]:
+    """The dev rows that choose the best model, if some are set apart for that, and those that are scored.
+
+    The rows do not depend on the seed, so that all models are scored on the same ones.
+    """
+    if task.choose_rows is None:
+        return None, examples
+    if task.choose_rows >= len(examples):
+        raise DataError(
+            f"{task.choose_rows:,} of {len(examples):,} dev rows choose the best model, which leaves none to score; "
+            "give a smaller number"
+        )
+    chosen = stratified_sample(KINDS[kind].strata(examples.labels), task.choose_rows, "choose")
+    others = sorted(set(range(len(examples))).difference(chosen))
+    return examples.chosen(chosen), examples.chosen(others)

@@ -27,7 +27,10 @@ def compare(experiment: Experiment, seeds: Sequence[int], rows: Sequence[str]) -
     tested = list(with_gains(experiment, table, results))
     shown = [row for row in tested if row.name in rows or row.shown is not None]
     complete = with_free_rows(suite, shown, results) if suite.free_rows else shown
-    return SuiteTable(suite, tuple(seeds), headings, tuple(complete), tuple(pool_gains(suite, tested, rows)))
+    scored = [result for cells in results.values() for result in cells.values() if result.scores]
+    apart = bool(scored) and all(result.chosen_apart for result in scored)
+    pooled = pool_gains(suite, tested, rows)
+    return SuiteTable(suite, tuple(seeds), headings, tuple(complete), tuple(pooled), apart)
 
 
 def _results_of(experiment: Experiment, cells: Sequence[Cell]) -> dict[Cell, CellResult]:

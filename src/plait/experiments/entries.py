@@ -112,6 +112,7 @@ class SuiteTable:
     columns: Mapping[str, str]  # column → heading
     rows: tuple[TableRow, ...]
     pooled: tuple[PooledGain, ...] = ()
+    chosen_apart: bool = False  # whether the dev rows that selected the epochs are not among the scored ones
 
     @property
     def has_free_rows(self) -> bool:

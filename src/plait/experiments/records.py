@@ -58,6 +58,13 @@ class CellResult:
         sources: list[Any] = recipe_tasks(self.recipe)[task]["train"]
         return sources
 
+    @property
+    def chosen_apart(self) -> bool:
+        """Whether other dev rows than the scored ones selected the epoch, for every scored task."""
+        tasks = recipe_tasks(self.recipe)
+        of_run = bool(self.recipe.get("choose_rows"))
+        return all(of_run or tasks.get(task, {}).get("choose_rows") for task in self.scores)
+
     def dev_share(self, task: str) -> float:
         """The share of the training data that was used as dev; 0 if dev has its own files."""
         dev = recipe_tasks(self.recipe)[task]["dev"]

@@ -174,7 +174,8 @@ def _cells_note(table: SuiteTable) -> str:
         return f"{suite.folds} folds × seeds {seeds}; scores on the test part of each fold"
     tuned = [row.name for row in table.rows if row.done and not row.free and suite.rows[row.name].grid]
     settings = f", and in {', '.join(tuned)} also the settings" if tuned else ""
-    return f"seeds {seeds}; dev scores, and dev selected the epoch{settings}"
+    selected = "other dev rows" if table.chosen_apart else "dev"
+    return f"seeds {seeds}; dev scores, and {selected} selected the epoch{settings}"
 
 
 def _untested_note(table: SuiteTable, row: TableRow) -> str:

@@ -207,6 +207,8 @@ class Task(_Frozen):
     """At most this many rows to train on, once dev, test and the fold are held out. Null: the recipe's."""
     dev_rows: _Positive | None = None
     """At most this many rows of dev and of test, the same for every seed. Null: the recipe's."""
+    choose_rows: _Positive | None = None
+    """This many dev rows choose the best model, and the others are scored. Null: the recipe's."""
     max_length: _Positive | None = None
     """Tokens to which inputs are truncated. Null: the encoder's limit."""
     class_weights: Annotated[_ClassWeights, BeforeValidator(as_class_weights)] = None
@@ -299,6 +301,9 @@ class Stage(_Frozen):
     rows: 20 of the same 100. Null: all."""
     dev_rows: _Positive | None = None
     """At most this many rows of dev and of test of each task, the same for every seed. Null: all."""
+    choose_rows: _Positive | None = None
+    """This many dev rows of each task choose the best model, and only the others are scored and reported. They are the
+    same for every seed, with classes in proportion. Null: all dev rows choose and are scored."""
     train_encoder: bool = True
     """Whether the encoder is trained, or only the heads."""
     optimizer: Choice = Choice(name="adamw")

@@ -8,7 +8,7 @@ from typing import Any
 from plait.data.examples import Examples, examples_from, sound_examples
 from plait.data.folds import hold_out_fold
 from plait.data.read import read_rows
-from plait.data.splits import cut_train, divide, draw_seed, limit_rows, read_splits
+from plait.data.splits import cut_train, divide, divide_dev, draw_seed, limit_rows, read_splits
 from plait.errors import DataError, RequestError
 from plait.files import sha256_of
 from plait.model.directory.record import ModelRecord, portable, portable_task, recipe_tasks
@@ -142,6 +142,8 @@ def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | 
     if origin.fold and key == "train":
         examples = hold_out_fold({"train": examples}, task, spec.labels.kind, origin.fold, seed).splits[split]
     examples = limit_rows(examples, task, split, seed)
+    if split == "dev":
+        _, examples = divide_dev(examples, task, spec.labels.kind)
     if split == "train":
         examples = cut_train(examples, task, spec.labels.kind, draw_seed(spec.name, origin.seed, origin.draw))
     return examples

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from plait.data.batch import views_of
+from plait.data.examples import Examples
 from plait.data.predictions import Predictions
 from plait.errors import NotFiniteError, RecipeError
 from plait.evaluation.evaluate import metric_on, score_kept_tasks, score_task
@@ -107,7 +108,9 @@ def score_baselines(resolved: ResolvedRun, answers: Mapping[str, _Answers]) -> d
     tables: dict[str, _Table] = {}
     for split, baselines in answers.items():
         tables[split] = {
-            baseline: {name: _measure(tasks[name], split, predicted) for name, predicted in own.items()}
+            baseline: {
+                name: _measure(tasks[name], tasks[name].splits[split], predicted) for name, predicted in own.items()
+            }
             for baseline, own in baselines.items()
         }
         chance = {
@@ -176,7 +179,9 @@ def frozen_model(resolved: ResolvedRun, progress: Progress) -> tuple[Model, dict
         trainer = None
     model.eval()
     views = {
-        split: _embed_split(model, last, split, progress)
+        split: _embed_split(
+            model, last, split, {name: task.splits.get(split) for name, task in last.tasks.items()}, progress
+        )
         for split in ("dev", "test")
         if any(split in task.splits for task in last.tasks.values())
     }
@@ -184,17 +189,22 @@ def frozen_model(resolved: ResolvedRun, progress: Progress) -> tuple[Model, dict
         trainer.start_heads((), progress)
     elif trainer:
         trainer.store_embeddings(progress)
-        _train_heads(trainer, views.get("dev", {}), progress)
+        judges = dict(views.get("dev", {}))
+        if choosing := {name: task.choosing for name, task in last.tasks.items() if task.choosing}:
+            judges |= _embed_split(model, last, "dev", choosing, progress)
+        _train_heads(trainer, judges, progress)
     return model.eval(), views
 
 
-def _embed_split(model: Model, resolved: ResolvedStage, split: str, progress: Progress) -> dict[str, _Views]:
-    """Every view that a head or the zero-shot cosine reads, encoded once."""
-    tasks = {name: task for name, task in resolved.tasks.items() if split in task.splits}
-    progress.begin(f"encoding {split} for the baselines", sum(len(task.splits[split]) for task in tasks.values()))
+def _embed_split(
+    model: Model, resolved: ResolvedStage, split: str, examples_of: Mapping[str, Examples | None], progress: Progress
+) -> dict[str, _Views]:
+    """Every view that a head or the zero-shot cosine reads, encoded once, for the tasks that have examples."""
+    known = {name: examples for name, examples in examples_of.items() if examples}
+    progress.begin(f"encoding {split} for the baselines", sum(map(len, known.values())))
     embedded: dict[str, _Views] = {}
-    for name, task in tasks.items():
-        examples = task.splits[split]
+    for name, examples in known.items():
+        task = resolved.tasks[name]
         embedded[name] = embed_views(model, examples.texts, _needed_views(task), task.spec.max_length)
         progress.advance(len(examples))
     progress.end()
@@ -212,8 +222,8 @@ def _has_cosine(task: ResolvedTask) -> bool:
     return len(task.spec.text) > 1 and not task.spec.labels.about.multilabel
 
 
-def _train_heads(trainer: Trainer, dev: Mapping[str, _Views], progress: Progress) -> None:
-    """Train the heads and restore them to the epoch with the best dev score."""
+def _train_heads(trainer: Trainer, judges: Mapping[str, _Views], progress: Progress) -> None:
+    """Train the heads and restore them to the epoch with the best score on the dev rows that choose."""
     best: tuple[float, dict[str, Tensor]] | None = None
     step = 0
     progress.begin("training heads on the frozen encoder", trainer.steps)
@@ -226,15 +236,17 @@ def _train_heads(trainer: Trainer, dev: Mapping[str, _Views], progress: Progress
             progress.advance()
         tasks = trainer.resolved.tasks
         scores = {
-            name: _measure(tasks[name], "dev", _predict_with_head(trainer.model, tasks[name], dev[name]))
-            for name in dev
+            name: _measure(
+                tasks[name], tasks[name].judges, _predict_with_head(trainer.model, tasks[name], judges[name])
+            )
+            for name in judges
         }
         best_by = trainer.recipe.best_by
         score = scores.get(best_by, float(np.mean(list(scores.values()))) if scores else 0.0)
         if best is None or score > best[0]:
             best = score, {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
     progress.end()
-    if best and dev:
+    if best and judges:
         trainer.model.load_state_dict(best[1])
 
 
@@ -296,6 +308,7 @@ def _best_threshold(cosines_n: np.ndarray, labels_n: np.ndarray) -> float:
     return -float(distinct[best - 1]) if best else float("inf")
 
 
-def _measure(task: ResolvedTask, split: str, predictions: Predictions) -> float:
+def _measure(task: ResolvedTask, examples: Examples | None, predictions: Predictions) -> float:
     """The task's own metric."""
-    return metric_on(task.spec, task.splits[split].labels, predictions)
+    assert examples is not None, "predictions have examples"
+    return metric_on(task.spec, examples.labels, predictions)

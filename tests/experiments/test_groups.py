@@ -107,6 +107,14 @@ def test_gains_are_pooled_by_method_and_group(grouped):
     assert large.paper_gain == pytest.approx(0.01)
 
 
+def test_paper_is_compared_on_the_data_sets_that_were_measured(grouped):
+    for fold in (1, 2, 3):
+        grouped.record_file(Cell("same-te", 1, fold)).unlink()
+    small, _ = compare(grouped, [1], list(ROWS)).pooled
+    assert (small.sets, small.of) == (1, 2) and small.gain.mean == pytest.approx(0.15)
+    assert small.paper == pytest.approx((0.6, 0.5))
+
+
 def test_groups_are_shown(grouped):
     table = compare(grouped, [1], list(ROWS))
     names, rows = group_cells(table, " / ")

@@ -96,7 +96,7 @@ class PooledGain:
     of: int  # data sets of the group
     gain: MeanDifference | None
     levels: tuple[float, float] | None  # the mean scores of both, where both were measured
-    paper: tuple[float, float] | None  # the same in the paper, where it has both
+    paper: tuple[float, float] | None  # the same in the paper, on these data sets; on all if none was measured
 
     @property
     def paper_gain(self) -> float | None:

@@ -53,7 +53,8 @@ def _data_sets(suite: Suite, rows: Sequence[TableRow]) -> Iterator[_DataSet]:
 def _pool(key: tuple[str, str, str], sets: Sequence[_DataSet]) -> PooledGain:
     measured = [(found, found.ours.gain) for found in sets if found.ours.gain]
     levels = [(found.ours.mean, found.theirs.mean) for found, _ in measured]
-    figures = [(found.ours.paper, found.theirs.paper) for found in sets]
+    compared = [found for found, _ in measured] or sets
+    figures = [(found.ours.paper, found.theirs.paper) for found in compared]
     return PooledGain(
         *key,
         rows=tuple(dict.fromkeys(found.row for found in sets)),

@@ -326,8 +326,8 @@ def test_damaged_predictions_are_reported(make_suite, experiment, tmp_path):
 
 def test_models_are_scored_on_their_training_rows(make_suite, experiment, tmp_path):
     rows = {"plain": {"paper_train": {"mood": 0.9}}, "em": {"ensemble": "plain", "models": 2, "runs": 1}}
-    folder, out = make_suite(train_scores=True, free_rows=False, rows=rows), tmp_path / "out"
-    experiment(folder, "--out", out, "--seeds", "1", "--set", "tasks.mood.rows=12")
+    folder, out = make_suite(free_rows=False, rows=rows), tmp_path / "out"
+    experiment(folder, "--out", out, "--seeds", "1", "--set", "tasks.mood.rows=12", "--train-scores")
     cell = json.loads((out / "plain/seed-1/cell.json").read_text())
     found = open_directory(out / "plain/seed-1/run")
     examples = find_split(found.record, found.folder, "train", None)["mood"]
@@ -336,6 +336,7 @@ def test_models_are_scored_on_their_training_rows(make_suite, experiment, tmp_pa
     assert cell["train"]["mood"] == expected and cell["train"].keys() == cell["scores"].keys()
     assert json.loads((out / "em/seed-1/cell.json").read_text())["train"].keys() == {"mood", "same", "near"}
     page = (out / "table.md").read_text()
+    assert "--train-scores --set" in page
     heading = "| row | mood accuracy, train | mood accuracy, dev | near Pearson, train | near Pearson, dev | mean"
     assert heading in page and f"| plain | {expected:.3f}<br>paper 0.900 |" in page
     entry = json.loads((out / "table.json").read_text())["entries"][0]

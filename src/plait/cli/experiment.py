@@ -28,6 +28,7 @@ __all__ = ["command", "table_command"]
 @click.option("--folds", type=click.IntRange(min=2), metavar="N", help="Folds instead of the suite's.")
 @click.option("--rows", metavar="ROW,ROW…", help="Only these rows.")
 @click.option("--cells", metavar="N/OF", help="Only a share of the cells, such as 3/8 on the third of 8 machines.")
+@click.option("--train-scores", is_flag=True, help="Also score models on all rows that they were trained on.")
 @click.option("--models/--no-models", default=True, help="Whether to keep models after scoring.")
 @click.option(
     "--results",
@@ -49,6 +50,7 @@ def command(
     folds: int | None,
     rows: str | None,
     cells: str | None,
+    train_scores: bool,
     models: bool,
     results: Path | None,
     show: str | None,
@@ -74,6 +76,8 @@ def command(
     from plait.recipe.suite import read_suite
 
     read = read_suite(suite, folds)
+    if train_scores:
+        read = read.model_copy(update={"train_scores": True})
     chosen = [name.strip() for name in rows.split(",")] if rows else read.trained
     if unknown := [name for name in chosen if name not in read.trained]:
         raise RequestError(*(f"--rows: no row {name!r}; {did_you_mean(name, read.trained)}" for name in unknown))
@@ -89,6 +93,7 @@ def command(
         return
     failed = [] if only_table else _run_cells(experiment, own, progress)
     options = {"out": out, "results": results, "seeds": seeds, "folds": folds, "rows": rows}
+    options["train-scores"] = train_scores
     line = table_command(str(suite), profile, options, overrides, data=data is not None)
     _show_table(experiment, numbers, chosen, line, as_json)
     if failed:
@@ -100,7 +105,12 @@ def table_command(
 ) -> str:
     """The command that fills a table, for its footnotes; the folder of the data is left out."""
     given = {"data": "DIR" if data else None, "profile": profile, **options}
-    words = [word for name, value in given.items() if value for word in (f"--{name}", str(value))]
+    words = [
+        word
+        for name, value in given.items()
+        if value
+        for word in (f"--{name}", *([] if value is True else [str(value)]))
+    ]
     words += [word for override in overrides for word in ("--set", override)]
     return shlex.join(["plait", "experiment", suite, *words])
 

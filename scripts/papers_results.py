@@ -6,6 +6,7 @@ A file is named after its suite, or its suite and profile. The data is not neede
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from plait.cli.experiment import table_command
@@ -13,6 +14,7 @@ from plait.experiments.cells import Experiment
 from plait.experiments.compare import compare
 from plait.experiments.entries import SuiteTable
 from plait.experiments.figure import draw_figure
+from plait.experiments.groups import draw_groups
 from plait.experiments.results_file import ResultsFile
 from plait.experiments.tables import as_markdown, figure_marks
 from plait.recipe.suite import read_suite
@@ -30,11 +32,18 @@ def main(repo: Path = REPO) -> None:
     figures = {}
     for name in names:
         table, command = read_table(repo, name)
-        page = fill(page, name, as_markdown(table, command).strip())
-        figures[name] = draw_figure(table.suite.title, figure_marks(table))
+        own = figures_of(name, table)
+        page = fill(page, name, as_markdown(table, command).strip(), list(own))
+        figures |= own
     path.write_text(page, encoding="utf-8")
-    for name, figure in figures.items():
-        (repo / "docs" / f"{name}.svg").write_text(figure, encoding="utf-8")
+    for file, figure in figures.items():
+        (repo / "docs" / file).write_text(figure, encoding="utf-8")
+
+
+def figures_of(name: str, table: SuiteTable) -> dict[str, str]:
+    """The figures of a table by file: the table itself, and the gains by group if it has groups."""
+    groups = {f"{name}-groups.svg": draw_groups(table)} if table.pooled else {}
+    return {f"{name}.svg": draw_figure(table.suite.title, figure_marks(table)), **groups}
 
 
 def read_table(repo: Path, name: str) -> tuple[SuiteTable, str]:
@@ -64,15 +73,16 @@ def suite_of(repo: Path, name: str) -> tuple[str, str | None]:
     return f"recipes/{suite}", name.removeprefix(suite).removeprefix("-") or None
 
 
-def fill(page: str, name: str, table: str) -> str:
-    """The page with a table and its figure between the marks of a suite."""
+def fill(page: str, name: str, table: str, figures: Sequence[str]) -> str:
+    """The page with a table and its figures between the marks of a suite."""
     begin, end = (f"<!-- {word} {name}: {_AUTHOR} -->" for word in ("table", "end of"))
     if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
         raise SystemExit(f"docs/results.md has no place for {name}; add the line {begin!r}, and below it {end!r}")
     before, _, rest = page.partition(begin)
     after = rest.partition(end)[2]
-    picture = f"![The paper's figures and the measured ones]({name}.svg)"
-    return f"{before}{begin}\n\n{table}\n\n{picture}\n\n{end}{after}"
+    captions = ("The paper's figures and the measured ones", "The same by group of data sets")
+    pictures = [f"![{caption}]({file})" for caption, file in zip(captions, figures, strict=False)]
+    return "\n\n".join([f"{before}{begin}", table, *pictures, f"{end}{after}"])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plait.data.partition import components, k_folds, normal_form, split_off
+from plait.data.partition import components, k_folds, normal_form, split_off, stratified_sample
 
 
 def texts(count: int) -> list[list[str]]:
@@ -247,3 +247,32 @@ def test_folds_depend_only_on_the_seed():
     once = k_folds(texts(100), labels, 5, "seed")
     assert once == k_folds(texts(100), labels, 5, "seed")
     assert once != k_folds(texts(100), labels, 5, "other")
+
+
+# ---------------------------------------------------------------- samples
+
+
+def test_sample_by_hand():
+    labels = list("aaaaaabbbc")  # 6, 3 and 1
+    assert counts(labels, stratified_sample(labels, 1, "s")) == {"a": 1}  # the most common class
+    assert counts(labels, stratified_sample(labels, 3, "s")) == {"a": 1, "b": 1, "c": 1}
+    assert counts(labels, stratified_sample(labels, 5, "s")) == {"a": 3, "b": 1, "c": 1}
+    assert counts(labels, stratified_sample(labels, 6, "s")) == {"a": 3, "b": 2, "c": 1}
+    assert stratified_sample(labels, 10, "s") == stratified_sample(labels, 99, "s") == list(range(10))
+
+
+def test_seed_draws_the_sample():
+    labels = ["a", "b"] * 50
+    assert stratified_sample(labels, 20, "one") == stratified_sample(labels, 20, "one")
+    assert stratified_sample(labels, 20, "one") != stratified_sample(labels, 20, "two")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=60), st.integers(1, 60), st.integers(1, 60))
+def test_smaller_samples_are_part_of_larger_ones_and_keep_the_proportions(labels, one, other):
+    small, large = sorted((min(one, len(labels)), min(other, len(labels))))
+    few, many = stratified_sample(labels, small, "s"), stratified_sample(labels, large, "s")
+    assert set(few) <= set(many) and (len(few), len(many)) == (small, large)
+    assert len(counts(labels, many)) == min(large, len(set(labels)))
+    for label, count in counts(labels, many).items():
+        assert count <= max(1, large * labels.count(label) / len(labels) + 1)

@@ -9,6 +9,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from plait.cli.main import main
+from plait.experiments.cells import Experiment
+from plait.recipe.suite import read_suite
 from tiny import write_tasks
 
 
@@ -64,3 +66,13 @@ def experiment(monkeypatch, capsys) -> Callable[..., tuple[str, str]]:
         return captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def suite_of(make_suite, tmp_path):
+    """An experiment on the tiny suite; keyword arguments change suite.yaml."""
+
+    def make(**changes: object) -> Experiment:
+        return Experiment(read_suite(make_suite(**changes)), tmp_path / "out")
+
+    return make

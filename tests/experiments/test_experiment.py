@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -10,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from plait.evaluation.evaluate import score_task
 from plait.experiments.cells import Cell, Experiment
 from plait.experiments.records import read_predictions
 from plait.experiments.run_cell import run_cell
 from plait.files import lock
+from plait.model.directory.load import load_model
+from plait.model.directory.record import open_directory
 from plait.progress import SilentProgress
 from plait.recipe.suite import read_suite
+from plait.runs.origins import find_split
 from plait.training.train import Stopped
 
 NO_DEV = [option for task in ("mood", "same", "near") for option in ("--set", f"tasks.{task}.dev=null")]
@@ -317,6 +322,62 @@ def test_damaged_predictions_are_reported(make_suite, experiment, tmp_path):
     (out / "plain/seed-1/answers.npz").write_bytes(b"PK half a file")
     _, error = experiment(folder, "--out", out, "--seeds", "1", "--table", code=2)
     assert "answers.npz: damaged; remove it and the cell.json beside it" in error
+
+
+def test_models_are_scored_on_their_training_rows(make_suite, experiment, tmp_path):
+    rows = {"plain": {"paper_train": {"mood": 0.9}}, "em": {"ensemble": "plain", "models": 2, "runs": 1}}
+    folder, out = make_suite(free_rows=False, rows=rows), tmp_path / "out"
+    experiment(folder, "--out", out, "--seeds", "1", "--set", "tasks.mood.rows=12", "--train-scores")
+    cell = json.loads((out / "plain/seed-1/cell.json").read_text())
+    found = open_directory(out / "plain/seed-1/run")
+    examples = find_split(found.record, found.folder, "train", None)["mood"]
+    assert len(examples) == 12
+    expected = score_task(load_model(found.folder).model, "mood", examples).value
+    assert cell["train"]["mood"] == expected and cell["train"].keys() == cell["scores"].keys()
+    assert json.loads((out / "em/seed-1/cell.json").read_text())["train"].keys() == {"mood", "same", "near"}
+    page = (out / "table.md").read_text()
+    assert "--train-scores --set" in page
+    heading = "| row | mood accuracy, train | mood accuracy, dev | near Pearson, train | near Pearson, dev | mean"
+    assert heading in page and f"| plain | {expected:.3f}<br>paper 0.900 |" in page
+    entry = json.loads((out / "table.json").read_text())["entries"][0]
+    assert (entry["train"], entry["paper_train"]) == (expected, 0.9)
+
+
+def test_train_scores_of_an_unknown_task_are_reported(make_suite, experiment):
+    folder = make_suite(rows={"plain": {"paper_train": {"moood": 0.9}}})
+    assert "paper_train.moood: no such score; did you mean 'mood'?" in experiment(folder, "--dry-run", code=2)[1]
+
+
+def test_dev_rows_that_choose_are_not_scored(make_suite, experiment, tmp_path):
+    out = tmp_path / "out"
+    command = (make_suite(rows={"plain": {"grid": {"lr": [1e-9, 1e-2]}}}), "--out", out, "--seeds", "1")
+    shown, _ = experiment(*command, "--set", "choose_rows=8", "--profile", "short")
+    assert "dev scores, and other dev rows selected the epoch, and in plain also the settings" in shown
+    cell = json.loads((out / "plain/seed-1/cell.json").read_text())
+    assert {len(found.labels) for found in read_predictions(out / "plain/seed-1/answers.npz").values()} == {16}
+    trials = sorted((out / "plain/seed-1/trials").iterdir())
+    best = max(trials, key=lambda trial: json.loads((trial / "result.json").read_text())["best_score"])
+    scores = json.loads((best / "result.json").read_text())["scores"]
+    assert cell["scores"]["mood"] == scores["mood"]["accuracy"]  # of the scored rows
+    assert cell["free"]["frozen encoder"] == json.loads((best / "baselines.json").read_text())["dev"]["frozen encoder"]
+
+
+def test_few_rows_are_drawn_anew_for_each_draw(make_suite, experiment, tmp_path):
+    folder = make_suite(train_rows=[4, 8], draws=2, free_rows=False, rows={"plain": {}, "faster": {}})
+    out, file = tmp_path / "out", tmp_path / "cells.jsonl"
+    shown, _ = experiment(folder, "--out", out, "--seeds", "1", "--profile", "short", "--results", file)
+    assert "seeds 1 × 2 draws of the training rows" in shown
+    table = json.loads((out / "table.json").read_text())
+    assert [row["row"] for row in table["rows"]] == ["plain-4", "faster-4", "plain-8", "faster-8"]
+    assert {row["done"] for row in table["rows"]} == {2} and table["draws"] == 2
+    cells = [json.loads((out / f"plain-4/seed-1/draw-{draw}/cell.json").read_text()) for draw in (1, 2)]
+    assert [cell["rows"] for cell in cells] == [{"mood": 4, "same": 4, "near": 4}] * 2
+    entry = next(e for e in table["entries"] if (e["row"], e["column"]) == ("faster-8", "mood"))
+    assert entry["against"] == "plain-8" and len(entry["values"]) == 2 and entry["low"] is not None
+    shutil.rmtree(out)
+    experiment(folder, "--out", out, "--seeds", "1", "--profile", "short", "--results", file, "--table")
+    again = json.loads((out / "table.json").read_text())
+    assert again == table
 
 
 @pytest.mark.slow

@@ -81,9 +81,10 @@ def test_page_has_the_tables_and_figures_of_the_committed_results():
     assert len(names) == 4
     for name in names:
         table, command = SCRIPT.read_table(REPO, name)
-        assert SCRIPT.fill(page, name, SCRIPT.as_markdown(table, command).strip()) == page
-        figure = SCRIPT.draw_figure(table.suite.title, SCRIPT.figure_marks(table))
-        assert (REPO / f"docs/{name}.svg").read_text(encoding="utf-8") == figure
+        figures = SCRIPT.figures_of(name, table)
+        assert SCRIPT.fill(page, name, SCRIPT.as_markdown(table, command).strip(), list(figures)) == page
+        for file, figure in figures.items():
+            assert (REPO / "docs" / file).read_text(encoding="utf-8") == figure
 
 
 @pytest.mark.parametrize(

@@ -268,3 +268,67 @@ def test_names_with_a_hash_are_refused(make_suite):
     assert mistakes(make_suite("rows:\n  plain: {}\n  a#b: {recipe: base.yaml}\n")) == [
         "suite.yaml:7: rows.a#b: the name of a row cannot contain '#', which separates suite and row"
     ]
+
+
+# Sizes
+
+
+def test_sizes_make_a_row_each_with_the_opponents_of_their_size(make_suite):
+    rows = """\
+train_rows: [20, 100, all]
+draws: 3
+rows:
+  plain: {paper: {mood: 0.5}}
+  faster: {set: {lr: 0.5}}
+  third: {extends: faster, against: faster}
+  em: {ensemble: plain}
+  test: {shown: nobody has the labels}
+"""
+    suite = read_suite(make_suite(rows))
+    sizes = ("-20", "-100", "")
+    assert suite.trained == [f"{row}{size}" for size in sizes for row in ("plain", "faster", "third", "em")]
+    assert [suite.opponent(f"third{size}") for size in sizes] == ["faster-20", "faster-100", "faster"]
+    assert [suite.opponent(f"faster{size}") for size in sizes] == ["plain-20", "plain-100", "plain"]
+    assert suite.opponent("plain-20") is None
+    assert [suite.train_rows_of(f"em{size}") for size in sizes] == [20, 100, None]
+    assert values(suite, "third-100")["train_rows"] == 100 and values(suite, "third-100")["lr"] == 0.5
+    assert "train_rows" not in values(suite, "third")
+    assert (suite.rows["plain"].paper, suite.rows["plain-20"].paper) == ({"mood": 0.5}, {})
+    assert suite.recipe_file("faster-20").name == "faster.yaml"
+
+
+def test_sizes_and_a_row_of_its_own_size(make_suite):
+    suite = read_suite(make_suite("train_rows: [20]\nrows: {plain: {}, faster: {train_rows: 7}}\n"))
+    assert suite.trained == ["plain-20", "faster"] and suite.train_rows_of("faster") == 7
+
+
+def test_sizes_of_a_matrix_report_mistakes_where_they_are_written(make_suite):
+    rows = """\
+train_rows: [20]
+recipe: base.yaml
+matrix:
+  - name: "row-{x}"
+    over: {x: [1, 2]}
+    set: {"tasks.moood.rows": "{x}"}
+"""
+    suite = read_suite(make_suite(rows, HEAD.replace("baseline: plain\n", "\n")))
+    with pytest.raises(RecipeError, match=r"suite.yaml:10: no task 'moood'"):
+        suite.recipe_tree("row-1-20")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("draws: 3\n" + ROWS, "suite.yaml:5: draws: there is nothing to draw; add train_rows, or drop draws"),
+        (
+            "train_rows: [20]\n" + ROWS + "  plain-20: {recipe: plain.yaml}\n",
+            "suite.yaml:5: train_rows: makes a row 'plain-20', and there is one already",
+        ),
+    ],
+)
+def test_sizes_that_make_no_sense(make_suite, text, expected):
+    assert expected in mistakes(make_suite(text))
+
+
+def test_size_must_be_a_number_or_all(make_suite):
+    assert any("suite.yaml:5: train_rows.0" in line for line in mistakes(make_suite("train_rows: [0]\n" + ROWS)))

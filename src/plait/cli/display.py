@@ -58,6 +58,8 @@ def _score_line(record: Mapping[str, Any]) -> str:
         for task, values in record["dev"].items()
     ]
     mean = f"  mean {three_decimals(record['mean'])}" if len(parts) > 1 else ""
+    if record.get("choose"):
+        mean = f"  rows that choose: {three_decimals(record['mean'])}"
     best = "  (best so far)" if record["best"] and parts else ""
     stage = f"stage {record['stage'] + 1}, " if "stage" in record else ""
     where = f"{stage}epoch {record['epoch'] + 1}, step {record['step']}: "

@@ -65,7 +65,7 @@ def command(
     from plait.evaluation.word_weights import WordWeight, measure_word_weights, weighted_member
     from plait.model.card import three_decimals
     from plait.model.directory.load import load_model
-    from plait.model.directory.record import open_directory
+    from plait.model.directory.record import open_directory, recipe_tasks
     from plait.model.encode_texts import predict_columns
     from plait.runs.origins import find_split, given_examples
 
@@ -90,6 +90,13 @@ def command(
     for task in scored.tasks if not files else ():
         if task not in examples:
             progress.note(f"{task}: not scored, {why} {split} data; give --on {task}=FILE")
+    if split == "dev" and not files:
+        blocks = recipe_tasks(record.provenance.recipe)
+        for task in examples:
+            if count := blocks.get(task, {}).get("choose_rows"):
+                progress.note(
+                    f"{task}: {count:,} dev rows chose the model; the other {len(examples[task]):,} are scored"
+                )
     passes = {task: 2 if needs_pass(scored, task) else 1 for task in examples}
     progress.begin("evaluating", sum(passes[task] * len(part) * len(part.texts) for task, part in examples.items()))
     predicted = {

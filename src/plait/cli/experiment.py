@@ -28,6 +28,7 @@ __all__ = ["command", "table_command"]
 @click.option("--folds", type=click.IntRange(min=2), metavar="N", help="Folds instead of the suite's.")
 @click.option("--rows", metavar="ROW,ROW…", help="Only these rows.")
 @click.option("--cells", metavar="N/OF", help="Only a share of the cells, such as 3/8 on the third of 8 machines.")
+@click.option("--train-scores", is_flag=True, help="Also score models on all rows that they were trained on.")
 @click.option("--models/--no-models", default=True, help="Whether to keep models after scoring.")
 @click.option(
     "--results",
@@ -49,6 +50,7 @@ def command(
     folds: int | None,
     rows: str | None,
     cells: str | None,
+    train_scores: bool,
     models: bool,
     results: Path | None,
     show: str | None,
@@ -74,6 +76,8 @@ def command(
     from plait.recipe.suite import read_suite
 
     read = read_suite(suite, folds)
+    if train_scores:
+        read = read.model_copy(update={"train_scores": True})
     chosen = [name.strip() for name in rows.split(",")] if rows else read.trained
     if unknown := [name for name in chosen if name not in read.trained]:
         raise RequestError(*(f"--rows: no row {name!r}; {did_you_mean(name, read.trained)}" for name in unknown))
@@ -89,6 +93,7 @@ def command(
         return
     failed = [] if only_table else _run_cells(experiment, own, progress)
     options = {"out": out, "results": results, "seeds": seeds, "folds": folds, "rows": rows}
+    options["train-scores"] = train_scores
     line = table_command(str(suite), profile, options, overrides, data=data is not None)
     _show_table(experiment, numbers, chosen, line, as_json)
     if failed:
@@ -100,7 +105,12 @@ def table_command(
 ) -> str:
     """The command that fills a table, for its footnotes; the folder of the data is left out."""
     given = {"data": "DIR" if data else None, "profile": profile, **options}
-    words = [word for name, value in given.items() if value for word in (f"--{name}", str(value))]
+    words = [
+        word
+        for name, value in given.items()
+        if value
+        for word in (f"--{name}", *([] if value is True else [str(value)]))
+    ]
     words += [word for override in overrides for word in ("--set", override)]
     return shlex.join(["plait", "experiment", suite, *words])
 
@@ -199,7 +209,7 @@ def _show_table(experiment: "Experiment", seeds: Sequence[int], rows: Sequence[s
     from plait.experiments.compare import compare
     from plait.experiments.gains import gains_to_record
     from plait.experiments.tables import as_json as table_as_json
-    from plait.experiments.tables import footnotes, gain_cells, score_cells
+    from plait.experiments.tables import footnotes, gain_cells, group_cells, score_cells
 
     experiment.list_in_results(cells_of(experiment.suite, seeds, rows))
     table = compare(experiment, seeds, rows)
@@ -215,9 +225,12 @@ def _show_table(experiment: "Experiment", seeds: Sequence[int], rows: Sequence[s
     names, gains = gain_cells(table)
     if gains:
         print_table(out, names, gains)
+    if table.pooled:
+        print_table(out, *group_cells(table))
     for note in footnotes(table, line):
         out.print(note, soft_wrap=True)
-    out.print(f"table.md, table.csv, table.json and figure.svg are in {experiment.out}", soft_wrap=True)
+    figures = "figure.svg and groups.svg" if table.pooled else "figure.svg"
+    out.print(f"table.md, table.csv, table.json and {figures} are in {experiment.out}", soft_wrap=True)
 
 
 def _write_files(experiment: "Experiment", table: "SuiteTable", line: str) -> None:
@@ -225,15 +238,19 @@ def _write_files(experiment: "Experiment", table: "SuiteTable", line: str) -> No
     import json
 
     from plait.experiments.figure import draw_figure
+    from plait.experiments.groups import draw_groups
     from plait.experiments.tables import as_csv, as_json, as_markdown, figure_marks
     from plait.files import atomic_file
 
     experiment.out.mkdir(parents=True, exist_ok=True)
-    for name, text in (
+    texts = [
         ("table.md", as_markdown(table, line)),
         ("table.csv", as_csv(table)),
         ("table.json", json.dumps(as_json(table), indent=1, ensure_ascii=False) + "\n"),
         ("figure.svg", draw_figure(table.suite.title, figure_marks(table))),
-    ):
+    ]
+    if table.pooled:
+        texts.append(("groups.svg", draw_groups(table)))
+    for name, text in texts:
         with atomic_file(experiment.out / name) as temporary:
             temporary.write_text(text, encoding="utf-8")

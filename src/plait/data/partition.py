@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Folds", "components", "k_folds", "normal_form", "split_off"]
+__all__ = ["Folds", "components", "k_folds", "normal_form", "split_off", "stratified_sample"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,32 @@ def _fill(
         else:
             left.append(group)
     return sorted(part), left
+
+
+def stratified_sample(labels: Sequence[str], count: int, seed: str) -> list[int]:
+    """`count` rows with every class in proportion, and with one row of each if there is room; at most all rows.
+
+    With the same seed, a smaller sample is part of a larger one. Common classes come first.
+    """
+    rows = list(range(len(labels)))
+    random.Random(seed).shuffle(rows)
+    left: dict[str, list[int]] = defaultdict(list)
+    for row in reversed(rows):
+        left[labels[row]].append(row)
+    total = {label: len(left[label]) for label in sorted(left, key=lambda label: (-len(left[label]), label))}
+    sample: list[int] = []
+    taken: Counter[str] = Counter()
+
+    def take(label: str) -> None:
+        sample.append(left[label].pop())
+        taken[label] += 1
+
+    for label in list(total)[:count]:
+        take(label)
+    while len(sample) < min(count, len(labels)):
+        due = (len(sample) + 1) / len(labels)
+        take(max((label for label in total if left[label]), key=lambda label: due * total[label] - taken[label]))
+    return sorted(sample)
 
 
 def k_folds(texts: Sequence[Sequence[str]], labels: Sequence[str], count: int, seed: str) -> Folds:

@@ -10,12 +10,12 @@ from plait.data.derive import DERIVATIONS
 from plait.data.examples import Examples
 from plait.data.kinds import KINDS, Kind
 from plait.data.labels import YES, class_of, listed
-from plait.data.partition import split_off
+from plait.data.partition import split_off, stratified_sample
 from plait.data.read import Rows, read_rows, row_mistakes
 from plait.errors import DataError
 from plait.recipe.schema import SPLITS, Task
 
-__all__ = ["divide", "limit_rows", "read_splits"]
+__all__ = ["cut_train", "divide", "divide_dev", "draw_seed", "limit_rows", "read_splits"]
 
 
 def read_splits(task: Task, splits: Sequence[str] = SPLITS, fold: str | None = None) -> dict[str, Rows]:
@@ -99,3 +99,33 @@ def limit_rows(examples: Examples, task: Task, split: str, seed: str) -> Example
         return examples
     drawn_by = f"{seed}/rows" if split == "train" else f"rows/{split}"
     return examples.chosen(sorted(random.Random(drawn_by).sample(range(len(examples)), rows)))
+
+
+def draw_seed(task: str, seed: int, draw: int | None) -> str:
+    """What draws `train_rows` of a task: the seed of the run, unless the recipe names a draw."""
+    return f"{seed}/{task}" if draw is None else f"draw {draw}/{task}"
+
+
+def cut_train(examples: Examples, task: Task, kind: Kind, seed: str) -> Examples:
+    """At most `train_rows` of the examples that are left for training, in their original order."""
+    if task.train_rows is None or task.train_rows >= len(examples):
+        return examples
+    strata = KINDS[kind].strata(examples.labels)
+    return examples.chosen(stratified_sample(strata, task.train_rows, f"{seed}/train_rows"))
+
+
+def divide_dev(examples: Examples, task: Task, kind: Kind) -> tuple[Examples | None, Examples]:
+    """The dev rows that choose the best model, if some are set apart for that, and those that are scored.
+
+    The rows do not depend on the seed, so that all models are scored on the same ones.
+    """
+    if task.choose_rows is None:
+        return None, examples
+    if task.choose_rows >= len(examples):
+        raise DataError(
+            f"{task.choose_rows:,} of {len(examples):,} dev rows choose the best model, which leaves none to score; "
+            "give a smaller number"
+        )
+    chosen = stratified_sample(KINDS[kind].strata(examples.labels), task.choose_rows, "choose")
+    others = sorted(set(range(len(examples))).difference(chosen))
+    return examples.chosen(chosen), examples.chosen(others)

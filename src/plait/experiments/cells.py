@@ -1,4 +1,4 @@
-"""The cells of a suite: one row with one seed, and one fold if the suite has folds.
+"""The cells of a suite: one row with one seed, one fold if the suite has folds, one draw if it is trained on few rows.
 
 A cell's folder contains its run (or the trials of its grid, or the runs of its ensemble), `answers.npz` with its
 predictions, and `cell.json` with its scores. `cell.json` is written last: a cell that has one is done.
@@ -30,13 +30,20 @@ class Cell:
 
     row: str
     seed: int
-    fold: int | None  # from 1
+    fold: int | None = None  # from 1
+    draw: int | None = None  # of its training rows, from 1
 
     @property
     def name(self) -> str:
         """Its folder inside that of the experiment, and its name in messages."""
         fold = f"/fold-{self.fold}" if self.fold else ""
-        return f"{self.row}/seed-{self.seed}{fold}"
+        draw = f"/draw-{self.draw}" if self.draw else ""
+        return f"{self.row}/seed-{self.seed}{fold}{draw}"
+
+    @property
+    def place(self) -> tuple[int, int | None, int | None]:
+        """What cells of different rows have in common if they share their data."""
+        return self.seed, self.fold, self.draw
 
 
 @dataclass(frozen=True)
@@ -66,8 +73,9 @@ class Experiment:
 
     def overrides_of(self, cell: Cell) -> list[str]:
         """What the command line and the cell change in the row's recipe."""
-        fold = self.fold(cell)
-        return [*self.overrides, f"seed={cell.seed}", *([f"fold={fold}"] if fold else [])]
+        fold, draw = self.fold(cell), cell.draw
+        own = [f"seed={cell.seed}", *([f"fold={fold}"] if fold else []), *([f"draw={draw}"] if draw else [])]
+        return [*self.overrides, *own]
 
     def recipe(
         self, cell: Cell, settings: Sequence[str] = (), *, missing_files: Literal["refuse", "keep"] = "refuse"
@@ -86,7 +94,7 @@ class Experiment:
 
         Refuses a result that another recipe or other data gave.
         """
-        listed = self.results.find(cell.row, cell.seed, self.fold(cell)) if self.results else None
+        listed = self.results.find(cell.row, cell.seed, self.fold(cell), cell.draw) if self.results else None
         found = listed.result if listed else self.read_folder(cell)
         if found is None:
             return None
@@ -118,7 +126,7 @@ class Experiment:
         """Whether the predictions behind the cell's scores are here."""
         if not self.predictions_file(cell).is_file():
             return False
-        listed = self.results.find(cell.row, cell.seed, self.fold(cell)) if self.results else None
+        listed = self.results.find(cell.row, cell.seed, self.fold(cell), cell.draw) if self.results else None
         if listed is None:
             return True
         own = self.read_folder(cell)
@@ -129,13 +137,20 @@ class Experiment:
         for cell in cells if self.results else ():
             assert self.results is not None
             if self.record_file(cell).is_file() and (result := self.result(cell)):
-                self.results.add(cell.row, cell.seed, self.fold(cell), result)
+                self.results.add(cell.row, cell.seed, self.fold(cell), result, cell.draw)
 
 
 def cells_of(suite: Suite, seeds: Sequence[int], rows: Sequence[str]) -> list[Cell]:
     """Every cell, seed by seed, so that each row has its first as early as possible."""
     folds: list[int | None] = [*range(1, suite.folds + 1)] if suite.folds else [None]
-    return [Cell(row, seed, fold) for seed in seeds for fold in folds for row in rows]
+    return [
+        Cell(row, seed, fold, draw)
+        for seed in seeds
+        for fold in folds
+        for number in range(suite.draws)
+        for row in rows
+        for draw in ([number + 1] if suite.train_rows_of(row) else [None][number:])
+    ]
 
 
 def take_share(cells: Sequence[Cell], share: str) -> list[Cell]:

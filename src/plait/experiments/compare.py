@@ -4,11 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from plait.experiments.cells import Cell, Experiment, cells_of
-from plait.experiments.entries import Departure, Entry, SuiteTable, TableRow, fold_ratio, value_of
+from plait.experiments.entries import Departure, Entry, SuiteTable, TableRow, fold_ratio, scored_tasks, value_of
+from plait.experiments.free_rows import with_free_rows
 from plait.experiments.gains import with_gains
+from plait.experiments.groups import pool_gains
 from plait.experiments.records import CellResult
 from plait.recipe.schema import Recipe
-from plait.recipe.suite import ONLY, Suite
+from plait.recipe.suite import Suite
+from plait.recipe.suite_names import ONLY
 from plait.resolve.saved import as_saved
 
 __all__ = ["compare"]
@@ -21,10 +24,13 @@ def compare(experiment: Experiment, seeds: Sequence[int], rows: Sequence[str]) -
     results = {row: _results_of(experiment, cells[row]) for row in cells}
     table = [_table_row(experiment, row, len(cells.get(row, ())), results.get(row, {})) for row in suite.rows]
     headings = {**suite.scores, **{mean: _mean_heading(mean, how) for mean, how in suite.means.items()}}
-    tested = with_gains(experiment, table, results)
-    return SuiteTable(
-        suite, tuple(seeds), headings, tuple(row for row in tested if row.name in rows or row.shown is not None)
-    )
+    tested = list(with_gains(experiment, table, results))
+    shown = [row for row in tested if row.name in rows or row.shown is not None]
+    complete = with_free_rows(suite, shown, results) if suite.free_rows else shown
+    scored = [result for cells in results.values() for result in cells.values() if result.scores]
+    apart = bool(scored) and all(result.chosen_apart for result in scored)
+    pooled = pool_gains(suite, tested, rows)
+    return SuiteTable(suite, tuple(seeds), headings, tuple(complete), tuple(pooled), apart)
 
 
 def _results_of(experiment: Experiment, cells: Sequence[Cell]) -> dict[Cell, CellResult]:
@@ -42,10 +48,25 @@ def _table_row(experiment: Experiment, name: str, cells: int, done: Mapping[Cell
     for column in (*suite.scores, *suite.means):
         values = [value for result in scored if (value := value_of(suite, column, result)) is not None]
         ratio = max((fold_ratio(suite, column, result) for result in scored), default=0.0)
-        entries[column] = Entry(tuple(values), row.paper.get(column), departures, ratio)
+        trained = [result.train[task] for result in scored for task in _trained_tasks(suite, column, result)]
+        entries[column] = Entry(
+            tuple(values),
+            row.paper.get(column),
+            departures,
+            ratio,
+            train=tuple(trained),
+            paper_train=row.paper_train.get(column),
+        )
     failed = tuple(f"{cell.name}: {result.failed}" for cell, result in done.items() if result.failed)
     seconds = sum(result.seconds for result in done.values())
     return TableRow(name, entries, suite.opponent(name), len(done), cells, failed, seconds, row.shown)
+
+
+def _trained_tasks(suite: Suite, column: str, result: CellResult) -> list[str]:
+    """The task of a column, if the cell has its score on the training rows; means have none."""
+    if column in suite.means or not suite.train_scores:
+        return []
+    return [task for task in scored_tasks(suite, column, result) if task in result.train]
 
 
 def _mean_heading(name: str, how: str) -> str:

@@ -8,11 +8,13 @@ from typing import Literal
 from plait.evaluation.significance import Interval
 from plait.experiments.records import CellResult
 from plait.experiments.statistics import MeanDifference, corrected_interval
-from plait.recipe.suite import ONLY, Suite
+from plait.recipe.suite import Suite
+from plait.recipe.suite_names import ONLY
 
 __all__ = [
     "Departure",
     "Entry",
+    "PooledGain",
     "SuiteTable",
     "TableRow",
     "contribution",
@@ -37,6 +39,11 @@ class Entry:
     gain_seeds: tuple[int, ...] = ()  # the seeds that both have
     p: float | None = None  # of the gain, corrected for all tested rows of the column
     untested: str | None = None  # why the gain has no test, if one was possible
+    train: tuple[float, ...] = ()  # scores on the training rows, of the cells that have them
+    paper_train: float | None = None
+    over_free: float | None = None  # the mean minus that of the best free row; of a mean column: the mean of these
+    best_free: str | None = None  # that free row; None in the column of a mean
+    below_zero_shot: bool = False  # whether the zero-shot cosine is at least as good
 
     @property
     def mean(self) -> float | None:
@@ -46,6 +53,10 @@ class Entry:
     def deviation(self) -> float | None:
         """The standard deviation over the cells."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def train_mean(self) -> float | None:
+        return statistics.fmean(self.train) if self.train else None
 
     @property
     def interval(self) -> Interval | None:
@@ -70,6 +81,26 @@ class TableRow:
     failed: tuple[str, ...]  # messages
     seconds: float
     shown: str | None  # why it has only the paper's figures
+    free: bool = False  # whether it costs no training of the encoder
+
+
+@dataclass(frozen=True)
+class PooledGain:
+    """What a method gains in a group of data sets: the mean over them."""
+
+    method: str
+    against: str
+    group: str
+    rows: tuple[str, ...]  # of the table
+    sets: int  # data sets where both were measured
+    of: int  # data sets of the group
+    gain: MeanDifference | None
+    levels: tuple[float, float] | None  # the mean scores of both, where both were measured
+    paper: tuple[float, float] | None  # the same in the paper, on these data sets; on all if none was measured
+
+    @property
+    def paper_gain(self) -> float | None:
+        return self.paper[0] - self.paper[1] if self.paper else None
 
 
 @dataclass(frozen=True)
@@ -80,6 +111,18 @@ class SuiteTable:
     seeds: tuple[int, ...]
     columns: Mapping[str, str]  # column → heading
     rows: tuple[TableRow, ...]
+    pooled: tuple[PooledGain, ...] = ()
+    chosen_apart: bool = False  # whether the dev rows that selected the epochs are not among the scored ones
+
+    @property
+    def has_free_rows(self) -> bool:
+        return any(row.free for row in self.rows)
+
+    def over_free(self, row: TableRow) -> float | None:
+        """What a row gains over the best free row of each task, in the mean over the tasks that have one."""
+        gains = [row.entries[task].over_free for task in self.suite.mean_of or self.suite.scores]
+        known = [gain for gain in gains if gain is not None]
+        return statistics.fmean(known) if known else None
 
 
 def _task_of(column: str, tasks: Sequence[str]) -> str | None:

@@ -33,7 +33,7 @@ def estimate_rows(experiment: Experiment, cells: Sequence[Cell], progress: Progr
 def _estimate_cell(experiment: Experiment, cell: Cell) -> float:
     """The estimate for one run, times the runs of the cell."""
     resolved = resolve_run(experiment.recipe(cell), experiment.data)
-    cost = total_cost(preview_run(resolved, trial=True, baselines=False))
+    cost = total_cost(preview_run(resolved, trial=True, baselines=experiment.suite.free_rows))
     assert cost is not None
     row = experiment.suite.rows[cell.row]
     points = len(grid_points(row.grid))

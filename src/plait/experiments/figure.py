@@ -17,7 +17,6 @@ _HEADING = 30  # height of a panel's heading
 _AXIS = 30  # height of the numbers below a panel
 _NAME = 280  # largest width of a row's name
 _TEXT, _SMALL, _LARGE = 13, 11, 17  # font sizes in pixels
-_LEGEND = ("paper", "measured: mean and 95 % interval over cells")
 _SIZES = f"""
 .figure text {{ font-size: {_TEXT}px }}
 .figure .large {{ font-size: {_LARGE}px }}
@@ -92,8 +91,9 @@ class Axis:
         return [(self.position(number), f"{number:.{digits}f}") for number in numbers]
 
 
-def draw_figure(title: str, marks: Sequence[Mark]) -> str:
-    """The SVG of a table; rows and columns are in the order of the marks."""
+def draw_figure(title: str, marks: Sequence[Mark], interval: str = "over cells") -> str:
+    """The SVG of a table; rows and columns are in the order of the marks. `interval` says what the intervals cover."""
+    legend = ("paper", f"measured: mean and 95 % interval {interval}")
     rows = list(dict.fromkeys(mark.row for mark in marks))
     columns = list(dict.fromkeys(mark.column for mark in marks))
     bands = [columns[start : start + _PANELS] for start in range(0, len(columns), _PANELS)]
@@ -101,41 +101,46 @@ def draw_figure(title: str, marks: Sequence[Mark]) -> str:
     left = _MARGIN + max((text_width(name) for name in names), default=0) + GAP / 2
     panels = max((len(band) for band in bands), default=1)
     wide = max(
-        left + panels * (PANEL + GAP), 2 * _MARGIN + text_width(title, _LARGE), 2 * _MARGIN + _legend_positions()[-1][1]
+        left + panels * (PANEL + GAP),
+        2 * _MARGIN + text_width(title, _LARGE),
+        2 * _MARGIN + _legend_positions(legend)[-1][1],
     )
     top, parts = 84.0, []
     for band in bands:
         parts += _draw_band(rows, names, band, marks, left, top)
         top += _HEADING + _ROW * len(rows) + _AXIS + 12
-    return "\n".join([*_draw_head(title, rows, columns, math.ceil(wide), math.ceil(top)), *parts, "</svg>", ""])
+    about = (
+        f"{len(rows)} rows; for each, in {', '.join(columns)}: the paper's figure and the measured mean, with its 95 % "
+        f"interval {interval}."
+    )
+    return "\n".join([*_draw_head(title, about, legend, math.ceil(wide), math.ceil(top)), *parts, "</svg>", ""])
 
 
-def _draw_head(title: str, rows: Sequence[str], columns: Sequence[str], wide: int, high: int) -> list[str]:
+def _draw_head(title: str, about: str, legend: tuple[str, str], wide: int, high: int) -> list[str]:
     """The start of the file: description, colours, title and legend."""
     key = f"figure-{zlib.crc32(title.encode(errors='replace')):08x}"  # a page may contain several figures
-    (diamond, first), (dot, second) = ((mark, mark + 14) for mark, _ in _legend_positions())
-    about = f"{len(rows)} rows; for each, in {', '.join(columns)}: the paper's figure and the measured mean"
+    (diamond, first), (dot, second) = ((mark, mark + 14) for mark, _ in _legend_positions(legend))
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="figure" viewBox="0 0 {wide} {high}" width="{wide}" '
         f'height="{high}" role="img" aria-labelledby="{key}-title" aria-describedby="{key}-about">',
         f'<title id="{key}-title">{_clean(title)}</title>',
-        f'<desc id="{key}-about">{_clean(about)}, with its 95 % interval over cells.</desc>',
+        f'<desc id="{key}-about">{_clean(about)}</desc>',
         f"<style>{_SIZES}{_STYLE}</style>",
         f'<rect class="back" width="{wide}" height="{high}"/>',
         f'<text class="large" x="{_MARGIN}" y="34">{_clean(title)}</text>',
         f'<path class="paper" d="{_diamond_at(diamond, 60)}"/>',
-        f'<text class="small" x="{_short(first)}" y="64">{_LEGEND[0]}</text>',
+        f'<text class="small" x="{_short(first)}" y="64">{legend[0]}</text>',
         f'<line class="interval" x1="{_short(dot - 9)}" x2="{_short(dot + 9)}" y1="60" y2="60"/>',
         f'<circle class="measured" cx="{_short(dot)}" cy="60" r="4"/>',
-        f'<text class="small" x="{_short(second)}" y="64">{_LEGEND[1]}</text>',
+        f'<text class="small" x="{_short(second)}" y="64">{legend[1]}</text>',
     ]
 
 
-def _legend_positions() -> list[tuple[float, float]]:
+def _legend_positions(legend: tuple[str, str]) -> list[tuple[float, float]]:
     """The x of the sign of each legend entry, and of the end of its text."""
     diamond = _MARGIN + 7.0
-    dot = diamond + 14 + text_width(_LEGEND[0], _SMALL) + 26
-    return [(diamond, dot - 26), (dot, dot + 14 + text_width(_LEGEND[1], _SMALL))]
+    dot = diamond + 14 + text_width(legend[0], _SMALL) + 26
+    return [(diamond, dot - 26), (dot, dot + 14 + text_width(legend[1], _SMALL))]
 
 
 def _draw_band(

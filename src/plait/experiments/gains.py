@@ -48,7 +48,8 @@ def gains_to_record(table: SuiteTable) -> Iterator[RecordedGain]:
             gain, seeds = entry.gain, list(entry.gain_seeds)
             if gain and row.opponent and entry.untested != _NOT_HERE:
                 numbers = (gain.mean, gain.low, gain.high, gain.p)
-                yield RecordedGain(row.name, column, row.opponent, seeds, *numbers, entry.untested)
+                errors = (gain.row_error, gain.seed_error, gain.degrees)
+                yield RecordedGain(row.name, column, row.opponent, seeds, *numbers, entry.untested, *errors)
 
 
 @dataclass(frozen=True)

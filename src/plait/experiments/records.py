@@ -36,6 +36,8 @@ class CellResult:
     settings: list[str] = field(default_factory=list)  # what the grid chose
     failed: str | None = None  # why it has no scores
     trials: list[FinishedTrial] = field(default_factory=list)  # of its grid
+    train: dict[str, float] = field(default_factory=dict)  # task → its metric on all training rows; empty if not scored
+    free: dict[str, dict[str, float]] = field(default_factory=dict)  # baseline → task → score; empty if not measured
     versions: dict[str, str] = field(default_factory=dict)  # package → version; empty for cells of plait 0.1
 
     @staticmethod
@@ -55,6 +57,13 @@ class CellResult:
         """The files or hub data sets that a task was trained on; with folds, those that were divided."""
         sources: list[Any] = recipe_tasks(self.recipe)[task]["train"]
         return sources
+
+    @property
+    def chosen_apart(self) -> bool:
+        """Whether other dev rows than the scored ones selected the epoch, for every scored task."""
+        tasks = recipe_tasks(self.recipe)
+        of_run = bool(self.recipe.get("choose_rows"))
+        return all(of_run or tasks.get(task, {}).get("choose_rows") for task in self.scores)
 
     def dev_share(self, task: str) -> float:
         """The share of the training data that was used as dev; 0 if dev has its own files."""

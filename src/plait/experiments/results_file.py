@@ -2,7 +2,7 @@
 
 Lines are only added; of two lines about the same thing the later one counts. The `kind` of a line is
 
-- `row`: the recipe of a row without seed and fold, its grid or ensemble, and the hash of both;
+- `row`: the recipe of a row without seed, fold and draw, its grid or ensemble, and the hash of both;
 - `cell`: the result of one cell, with the hash of its row's recipe;
 - `gain`: a tested gain of one row over another, since the predictions behind the test are not in the file.
 """
@@ -23,7 +23,7 @@ from plait.files import lock
 
 __all__ = ["ListedCell", "RecordedGain", "ResultsFile"]
 
-_Key = tuple[str, int, str | None]  # row, seed, fold
+_Key = tuple[str, int, str | None, int | None]  # row, seed, fold, draw
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,13 @@ class _RowLine:
     kind: ClassVar = "row"
     row: str
     hash: str
-    recipe: dict[str, Any]  # without seed and fold
+    recipe: dict[str, Any]  # without seed, fold and draw
     keys: dict[str, Any]  # its grid or ensemble
 
     @staticmethod
     def of(row: str, result: CellResult) -> "_RowLine":
-        recipe = {key: value for key, value in result.recipe.items() if key not in ("seed", "fold")}
+        left_out = {"seed", "fold", *(["draw"] if result.recipe.get("draw") else [])}
+        recipe = {key: value for key, value in result.recipe.items() if key not in left_out}
         text = json.dumps([recipe, result.row], sort_keys=True)
         return _RowLine(row, hashlib.sha256(text.encode()).hexdigest()[:16], recipe, result.row)
 
@@ -57,10 +58,14 @@ class RecordedGain:
     high: float | None
     p: float | None
     untested: str | None  # why there is no test
+    row_error: float | None = None  # as in MeanDifference; not in lines of plait 0.1
+    seed_error: float | None = None
+    degrees: float = 0.0
 
     @property
     def difference(self) -> MeanDifference:
-        return MeanDifference(self.mean, self.low, self.high, self.p)
+        errors = self.row_error, self.seed_error, self.degrees
+        return MeanDifference(self.mean, self.low, self.high, self.p, *errors)
 
 
 @dataclass(frozen=True)
@@ -86,9 +91,9 @@ class _Content:
             row = _RowLine(**value)
             self.rows[row.hash] = row
         elif kind == "cell":
-            key: _Key = (value.pop("row"), value.pop("seed"), value.pop("fold"))
+            key: _Key = (value.pop("row"), value.pop("seed"), value.pop("fold"), value.pop("draw", None))
             row = self.rows[value.pop("recipe")]
-            recipe = {**row.recipe, "seed": key[1], "fold": key[2]}
+            recipe = {**row.recipe, "seed": key[1], "fold": key[2], **({"draw": key[3]} if key[3] else {})}
             self.cells[key] = ListedCell(where, CellResult.from_json({**value, "recipe": recipe, "row": row.keys}))
         elif kind == "gain":
             gain = RecordedGain(**value)
@@ -105,24 +110,25 @@ class ResultsFile:
         self._content = _Content()
         self._seen: tuple[int, int] | None = None  # time and size of the file when it was last read
 
-    def find(self, row: str, seed: int, fold: str | None) -> ListedCell | None:
-        return self._read().cells.get((row, seed, fold))
+    def find(self, row: str, seed: int, fold: str | None, draw: int | None = None) -> ListedCell | None:
+        return self._read().cells.get((row, seed, fold, draw))
 
     def rows(self) -> set[str]:
         """The rows that have cells."""
-        return {row for row, _, _ in self._read().cells}
+        return {row for row, *_ in self._read().cells}
 
     def find_gain(self, row: str, column: str) -> RecordedGain | None:
         return self._read().gains.get((row, column))
 
-    def add(self, row: str, seed: int, fold: str | None, result: CellResult) -> None:
+    def add(self, row: str, seed: int, fold: str | None, result: CellResult, draw: int | None = None) -> None:
         """Add a cell, unless it is listed already."""
         with self._locked() as content:
-            if (row, seed, fold) in content.cells:
+            if (row, seed, fold, draw) in content.cells:
                 return
             recipe = _RowLine.of(row, result)
             cell = {key: value for key, value in result.to_json().items() if key != "row"}
-            line = {"kind": "cell", "row": row, "seed": seed, "fold": fold, **cell, "recipe": recipe.hash}
+            place = {"seed": seed, "fold": fold, **({"draw": draw} if draw else {})}
+            line = {"kind": "cell", "row": row, **place, **cell, "recipe": recipe.hash}
             is_new = recipe.hash not in content.rows
             self._append([*([_as_line(recipe)] if is_new else []), line])
 

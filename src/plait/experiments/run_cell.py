@@ -6,12 +6,13 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 import plait
 from plait.data.examples import Examples
 from plait.errors import NotFiniteError, PlaitError, RequestError, RunError
-from plait.evaluation.evaluate import score_predictions
+from plait.evaluation.evaluate import TaskScores, score_predictions
 from plait.experiments.cells import Cell, Experiment, data_fingerprints
 from plait.experiments.records import CellResult, LabelledPredictions, write_predictions
 from plait.experiments.tune import BestTrial, Trial, choose_settings, run_trial
@@ -27,6 +28,7 @@ from plait.resolve.saved import as_saved
 from plait.runs.best_models import RankedModel, rank_models
 from plait.runs.directory import RunDirectory
 from plait.runs.origins import find_split
+from plait.training.baselines import find_free_scores
 from plait.training.train import check_unchanged, resume, train
 
 __all__ = ["cell_mistakes", "run_cell"]
@@ -84,7 +86,8 @@ def _train_and_score(experiment: Experiment, cell: Cell, progress: Progress, sto
     except NotFiniteError as error:
         progress.note(f"{cell.name} failed: {error}")
         return replace(_unscored(experiment, cell), failed=str(error))
-    return _score_cell(experiment, cell, run, model or load_model(run).model, best)
+    free = _free_scores(experiment, cell, run, best.overrides if best else [], progress)
+    return replace(_score_cell(experiment, cell, run, model or load_model(run).model, best), free=free)
 
 
 def _run_once(
@@ -175,7 +178,7 @@ def _run_ensemble(experiment: Experiment, cell: Cell, progress: Progress, stop: 
     assert row.ensemble is not None
     runs: list[Path] = []
     for number in range(row.runs):
-        member = Cell(row.ensemble, cell.seed + number * _SEED_STEP, cell.fold)
+        member = replace(cell, row=row.ensemble, seed=cell.seed + number * _SEED_STEP)
         folder = experiment.folder(member) / "run" if number == 0 else experiment.folder(cell) / f"run-{number + 1}"
         with _claim(experiment, member) if number == 0 else nullcontext():
             _run_once(experiment, member, folder, (), progress, stop)
@@ -202,23 +205,46 @@ def _score_cell(
     def examples_of(split: str) -> Mapping[str, Examples]:
         return find_split(directory.record, directory.folder, split, experiment.data)
 
-    predictions = {
-        task: LabelledPredictions(examples.labels, predict_columns(model, task, examples.texts).predictions)
-        for task, examples in examples_of(experiment.suite.split).items()
-    }
+    def predict(split: str) -> dict[str, LabelledPredictions]:
+        return {
+            task: LabelledPredictions(examples.labels, predict_columns(model, task, examples.texts).predictions)
+            for task, examples in examples_of(split).items()
+        }
+
+    def score(predictions: Mapping[str, LabelledPredictions]) -> dict[str, TaskScores]:
+        return {
+            task: score_predictions(model.tasks[task], of_task.labels, of_task.predictions)
+            for task, of_task in predictions.items()
+        }
+
+    predictions = predict(experiment.suite.split)
     write_predictions(experiment.predictions_file(cell), predictions)
-    scores = {
-        task: score_predictions(model.tasks[task], of_task.labels, of_task.predictions)
-        for task, of_task in predictions.items()
-    }
+    scores = score(predictions)
+    train = score(predict("train")) if experiment.suite.train_scores else {}
     counted = [examples_of(split) for split in _training_splits(experiment, cell)]
     return replace(
         _unscored(experiment, cell, best),
         scores={task: found.value for task, found in scores.items()},
         metrics={task: found.metric for task, found in scores.items()},
         kinds={task: model.tasks[task].labels.kind for task in scores},
+        train={task: found.value for task, found in train.items() if task in scores and np.isfinite(found.value)},
         rows={task: sum(len(part[task]) for part in counted if task in part) for task in counted[0]},
     )
+
+
+def _free_scores(
+    experiment: Experiment, cell: Cell, run: Path, settings: Sequence[str], progress: Progress
+) -> dict[str, dict[str, float]]:
+    """What the free rows score on the data of a cell; empty if the suite does without them."""
+    suite = experiment.suite
+    if not suite.free_rows:
+        return {}
+    resolved = resolve_run(experiment.recipe(cell, settings), experiment.data)
+    try:
+        return find_free_scores(RunDirectory(run), resolved, suite.split, progress)
+    except NotFiniteError as error:
+        progress.note(f"{cell.name}: free rows are not measured: {error}")
+        return {}
 
 
 def _unscored(experiment: Experiment, cell: Cell, best: BestTrial | None = None) -> CellResult:
@@ -261,8 +287,8 @@ def _delete_unused_models(experiment: Experiment, cell: Cell) -> None:
     rows = experiment.suite.rows
     for row in filter(None, (cell.row, rows[cell.row].ensemble)):
         users = [row, *(name for name, other in rows.items() if other.ensemble == row)]
-        if all(experiment.is_done(Cell(user, cell.seed, cell.fold)) for user in users):
-            for result in experiment.folder(Cell(row, cell.seed, cell.fold)).rglob("result.json"):
+        if all(experiment.is_done(replace(cell, row=user)) for user in users):
+            for result in experiment.folder(replace(cell, row=row)).rglob("result.json"):
                 _delete_models(RunDirectory(result.parent))
 
 

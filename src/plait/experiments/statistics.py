@@ -19,6 +19,7 @@ __all__ = [
     "corrected_t_test",
     "holm",
     "incomplete_beta",
+    "pooled_difference",
     "seeds_and_rows_test",
     "student_p",
     "student_quantile",
@@ -37,6 +38,9 @@ class MeanDifference:
     low: float | None  # None if there are too few values for an interval
     high: float | None
     p: float | None
+    row_error: float | None = None  # the standard error due to the scored rows; None if it is not known
+    seed_error: float | None = None  # the one due to seeds, or to folds and seeds
+    degrees: float = 0.0  # of freedom of the seed error
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -63,8 +67,8 @@ def corrected_t_test(differences: Sequence[float], test_to_train: float, *, leve
     interval = corrected_interval(differences, test_to_train, level=level)
     if interval is None:
         return _without_spread(mean) if len(differences) > 1 else MeanDifference(mean, None, None, None)
-    t = mean / _corrected_error(differences, test_to_train)
-    return MeanDifference(mean, *interval, student_p(t, len(differences) - 1))
+    error, degrees = _corrected_error(differences, test_to_train), len(differences) - 1
+    return MeanDifference(mean, *interval, student_p(mean / error, degrees), 0.0, error, degrees)
 
 
 def corrected_interval(values: Sequence[float], test_to_train: float, *, level: float = 0.95) -> Interval | None:
@@ -83,7 +87,9 @@ def _corrected_error(values: Sequence[float], test_to_train: float) -> float:
 
 def _without_spread(mean: float) -> MeanDifference:
     """Equal values say nothing about variance, but two sides that never differ are equal."""
-    return MeanDifference(mean, mean, mean, 1.0) if abs(mean) <= _ROUNDING else MeanDifference(mean, None, None, None)
+    if abs(mean) > _ROUNDING:
+        return MeanDifference(mean, None, None, None)
+    return MeanDifference(mean, mean, mean, 1.0, 0.0, 0.0)
 
 
 def seeds_and_rows_test(
@@ -131,17 +137,38 @@ def _bootstrap_error(
     return float(known_R.std()) if len(known_R) else float("nan")
 
 
-def combined_test(mean: float, row_error: float, seed_error: float, seeds: int, level: float = 0.95) -> MeanDifference:
+def combined_test(
+    mean: float, row_error: float, seed_error: float, seeds: float, level: float = 0.95
+) -> MeanDifference:
     """The interval and p of a mean with a normal error from rows and a Student error from seeds, in quadrature."""
     if math.hypot(row_error, seed_error) <= _ROUNDING:
         return _without_spread(mean)
     share = (1 + level) / 2
     seed_half = student_quantile(share, seeds - 1) * seed_error if seed_error else 0.0
     half = math.hypot(_NORMAL.inv_cdf(share) * row_error, seed_half)
-    return MeanDifference(mean, mean - half, mean + half, _combined_p(abs(mean), row_error, seed_error, seeds))
+    p = _combined_p(abs(mean), row_error, seed_error, seeds)
+    return MeanDifference(mean, mean - half, mean + half, p, row_error, seed_error, seeds - 1)
 
 
-def _combined_p(distance: float, row_error: float, seed_error: float, seeds: int) -> float:
+def pooled_difference(gains: Sequence[MeanDifference], *, level: float = 0.95) -> MeanDifference:
+    """The mean of the differences on several data sets, with an interval from their variances.
+
+    Data sets are independent, so the squared standard errors of G sets add up, divided by G squared: those due to rows
+    and those due to seeds separately, the latter with the degrees of freedom of Welch and Satterthwaite. The sets count
+    as given: the interval says nothing about other data sets. It is None if a set has no errors.
+    """
+    mean, sets = float(np.mean([gain.mean for gain in gains])), len(gains)
+    rows = [gain.row_error for gain in gains if gain.row_error is not None]
+    seeds = [(gain.seed_error, gain.degrees) for gain in gains if gain.seed_error is not None]
+    if len(rows) < sets or len(seeds) < sets:
+        return MeanDifference(mean, None, None, None)
+    parts = sum(error**4 / degrees for error, degrees in seeds if error)
+    degrees = sum(error**2 for error, _ in seeds) ** 2 / parts if parts else 0.0
+    seed_error = math.hypot(*(error for error, _ in seeds)) / sets
+    return combined_test(mean, math.hypot(*rows) / sets, seed_error, degrees + 1, level)
+
+
+def _combined_p(distance: float, row_error: float, seed_error: float, seeds: float) -> float:
     """One minus the level of the interval that just touches 0."""
     if seed_error == 0:
         return math.erfc(distance / row_error / math.sqrt(2))

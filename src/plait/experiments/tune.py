@@ -241,8 +241,9 @@ class _EpochScores:
     def scores(self, record: dict[str, Any]) -> None:
         self.inner.scores(record)
         score = record["mean"]
-        if self.best_by in record["dev"]:
-            score = record["dev"][self.best_by].get(record["metrics"][self.best_by])
+        judging = {**record["dev"], **record.get("choose", {})}
+        if self.best_by in judging:
+            score = judging[self.best_by].get(record["metrics"][self.best_by])
         if score is not None and math.isfinite(score) and record.get("stage", 0) == self.last_stage:
             self.trial.report(score, record["epoch"] + 1)
 

@@ -27,6 +27,8 @@ def model_card(model: "Model", provenance: "Provenance") -> str:
             "Scores are those of the same training without the dev rows. This model was then trained on all rows, so "
             "dev cannot score it."
         )
+    elif model.tasks and _chosen_apart(provenance):
+        limits.append("Scores were measured on dev rows that did not select this checkpoint (`choose_rows`).")
     elif model.tasks:
         limits.append(
             "Scores were measured on the dev files listed above, which also selected this checkpoint; "
@@ -53,6 +55,13 @@ def model_card(model: "Model", provenance: "Provenance") -> str:
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits),
     ]
     return "\n\n".join(blocks) + "\n"
+
+
+def _chosen_apart(provenance: "Provenance") -> bool:
+    """Whether other rows than those that are scored selected the model, for every task with dev data."""
+    stages = provenance.recipe.get("stages") or [provenance.recipe]
+    blocks = [block for stage in stages for block in stage.get("tasks", {}).values() if block.get("dev")]
+    return bool(blocks) and all(block.get("choose_rows") for block in blocks)
 
 
 def _only_scored(recipe: Mapping[str, Any]) -> list[str]:

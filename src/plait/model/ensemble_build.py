@@ -219,14 +219,16 @@ def _same_rows(one: Provenance, other: Provenance, task: str, split: str) -> boo
     folded = one.recipe.get("fold") is not None
     shared = [name for name in SPLITS if isinstance(here[name], float) or (folded and name == "test")]
     from_train = split in ("train", *shared)
-    limit = "rows" if split == "train" else "dev_rows"
-    reading = {"text", "label", "quoting", "derive", "train" if split in shared else split, limit, *shared}
+    limits = ("rows", "train_rows") if split == "train" else ("dev_rows", "choose_rows")
+    reading = {"text", "label", "quoting", "derive", "train" if split in shared else split, *limits, *shared}
     if folded and from_train:
         reading.add("rows")
     if any(here.get(key) != there.get(key) for key in reading):
         return False
-    drawn = (split == "train" and here.get("rows") is not None) or (shared and from_train)
+    by_seed = here.get("rows") or (here.get("train_rows") and one.recipe.get("draw") is None)
+    drawn = (split == "train" and by_seed) or (shared and from_train)
     keys = ["bad_rows", *(["seed"] if drawn else []), *(["fold"] if from_train or split == "test" else [])]
+    keys += ["draw"] if split == "train" else []
     return all(one.recipe.get(key) == other.recipe.get(key) for key in keys)
 
 

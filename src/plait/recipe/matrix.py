@@ -25,7 +25,7 @@ from plait.recipe.tree import KeyPath, Tree
 __all__ = ["expand_matrix"]
 
 _BLOCK_KEYS = ("name", "over", "figures")
-_MERGED = ("set", "grid", "paper", "paper_rows")  # by key; of all other keys the last one counts
+_MERGED = ("set", "grid", "paper", "paper_train", "paper_rows")  # by key; of all other keys the last one counts
 _ROW_NAMES = ("against", "extends", "ensemble")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _Values = dict[str, Any]  # axis → its value in one row

@@ -240,8 +240,12 @@ class Task(_Frozen):
     """A new random share of the rows in each pass."""
     rows: _Positive | None = None
     """At most this many training rows, drawn by the seed. Null: the recipe's."""
+    train_rows: _Positive | None = None
+    """At most this many rows to train on, once dev, test and the fold are held out. Null: the recipe's."""
     dev_rows: _Positive | None = None
     """At most this many rows of dev and of test, the same for every seed. Null: the recipe's."""
+    choose_rows: _Positive | None = None
+    """This many dev rows choose the best model, and the others are scored. Null: the recipe's."""
     max_length: _Positive | None = None
     """Tokens to which inputs are truncated. Null: the encoder's limit."""
     class_weights: Annotated[_ClassWeights, BeforeValidator(as_class_weights)] = None
@@ -302,6 +306,8 @@ class RunSettings(_Frozen):
     """Which fold of how many is the test data. With `2/5`, the training rows of each task, once limited to `rows`, are
     divided into five folds by the seed, and the second is its `test`. A share in `dev` is then split off the other
     four. Rows that share a text stay in one fold. Tasks without a head have no folds. Null: each task's own `test`."""
+    draw: int | None = None
+    """Which draw of `train_rows`, whatever the seed. Null: drawn by the seed."""
     seed: int = 11711
     """Determines every random choice."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -330,8 +336,15 @@ class Stage(_Frozen):
     32 batches, faster still, but in small data mostly the same rows meet in every pass."""
     rows: _Positive | None = None
     """At most this many training rows of each task, drawn by the seed. Null: all."""
+    train_rows: _Positive | None = None
+    """At most this many rows of each task to train on, once dev, test and the fold are held out; `rows` counts before a
+    fold is held out. Classes keep their proportions, and each has a row if there is room. Fewer rows are part of more
+    rows: 20 of the same 100. Null: all."""
     dev_rows: _Positive | None = None
     """At most this many rows of dev and of test of each task, the same for every seed. Null: all."""
+    choose_rows: _Positive | None = None
+    """This many dev rows of each task choose the best model, and only the others are scored and reported. They are the
+    same for every seed, with classes in proportion. Null: all dev rows choose and are scored."""
     train_encoder: bool = True
     """Whether the encoder is trained, or only the heads."""
     optimizer: Choice = Choice(name="adamw")

@@ -3,7 +3,7 @@
 Suites are read here, below everything that trains, so that `SUITE#ROW` names a recipe wherever a recipe is read.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,12 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from plait.errors import RecipeError, did_you_mean
 from plait.recipe.matrix import expand_matrix
 from plait.recipe.options import explain
+from plait.recipe.sizes import expand_sizes
+from plait.recipe.suite_names import name_mistakes
 from plait.recipe.tree import KeyPath, Origin, Tree, dotted, load_tree, read_yaml, set_key, use_profile
 
-__all__ = ["BUNDLED", "ONLY", "Row", "Search", "Suite", "is_suite", "read_row", "read_suite"]
+__all__ = ["BUNDLED", "Row", "Search", "Suite", "is_suite", "read_row", "read_suite"]
 
 BUNDLED = Path(__file__).parent.parent / "recipes"
-ONLY = "only"  # the column of a row's single task, whatever its name
 _FILE = "suite.yaml"
 _Positive = Annotated[int, Field(gt=0)]
 
@@ -55,7 +56,13 @@ class Row(_Frozen):
     extends: str | None = None  # the row whose recipe it starts from, instead of a file
     set: dict[str, Any] = Field(default_factory=dict)  # dotted key of the recipe → its value in this row
     against: str | None = None  # the row that it is tested against, or None; if not given: the suite's baseline
+    train_rows: _Positive | None = (
+        None  # of every task, drawn anew for each draw of the suite; None: as the recipe says
+    )
     paper: dict[str, float] = Field(default_factory=dict)  # column or mean → the paper's figure
+    paper_train: dict[str, float] = Field(default_factory=dict)  # task → the paper's figure on the training rows
+    group: str | None = None  # of the suite's groups that its data belongs to
+    method: str | None = None  # what its gain is pooled with in a group; None: only its own columns
     paper_rows: dict[str, _Positive] | None = None  # task → the paper's training rows; None: the suite's
     ensemble: str | None = None  # the row whose models it averages, instead of a recipe
     runs: _Positive = 2  # of that row for one cell
@@ -79,10 +86,16 @@ class Suite(_Frozen):
     about: str = ""
     seeds: Annotated[list[int], Field(min_length=1)]
     folds: Annotated[int, Field(ge=2)] | None = None
+    train_rows: list[_Positive | Literal["all"]] = Field(default_factory=list)  # sizes that every row is trained on
+    draws: _Positive = 1  # of each size
     scores: Annotated[dict[str, str], Field(min_length=1)]  # task → heading
     means: dict[str, Literal["plain", "shifted"]] = Field(default_factory=dict)  # heading → how correlations enter
     mean_of: list[str] = Field(default_factory=list)  # the tasks of the means; empty: all
+    groups: dict[str, str] = Field(default_factory=dict)  # group of data sets, such as those of one size → heading
+    score_groups: dict[str, str] = Field(default_factory=dict)  # column → its group, if columns are data sets
+    train_scores: bool = False  # whether models are also scored on all rows that they were trained on
     baseline: str | None = None
+    free_rows: bool = True  # whether cells also measure what costs no training of the encoder
     paper_rows: dict[str, _Positive] = Field(default_factory=dict)  # task → the paper's training rows
     recipe: str | None = None  # the recipe of every row that names none
     rows: Annotated[dict[str, Row], Field(min_length=1)]
@@ -111,6 +124,8 @@ class Suite(_Frozen):
             tree = self._unprofiled(keys.extends)
         else:
             tree = load_tree(self.recipe_file(row), None, (self.folder / _FILE,))  # extended, so it keeps its profiles
+        if keys.train_rows:
+            tree = set_key(tree, "train_rows", keys.train_rows, self._tree.origin(("rows", row, "train_rows")))
         mistakes: list[str] = []
         for name in sorted(keys.set, key=lambda name: name.count(".")):  # a task before its keys
             path: KeyPath = ("rows", row, "set", name)
@@ -131,6 +146,11 @@ class Suite(_Frozen):
         keys = self.rows[row]
         opponent = keys.against if "against" in keys.model_fields_set else self.baseline
         return None if opponent == row else opponent
+
+    def train_rows_of(self, row: str) -> int | None:
+        """The number of rows that a row of the table is trained on, if it has draws."""
+        keys = self.rows[self._trained_row(row)]
+        return keys.train_rows or (self.train_rows_of(keys.extends) if keys.extends else None)
 
     def tasks_of(self, column: str) -> list[str]:
         """The scores that a column shows: its own, or those that its mean is taken over."""
@@ -164,6 +184,8 @@ def read_suite(folder: Path, folds: int | None = None) -> Suite:
         names = ", ".join(sorted(path.parent.name for path in BUNDLED.glob(f"*/{_FILE}")))
         raise RecipeError(f"{folder}: contains no {_FILE}; give the folder of a suite, or a bundled name: {names}")
     tree, mistakes = expand_matrix(read_yaml(file), list(Row.model_fields))
+    tree, clashes = expand_sizes(tree)
+    mistakes += clashes
     own = {"folder": folder, **({"folds": folds} if folds else {})}
     try:
         suite = Suite.model_validate({**tree.values, **own})
@@ -175,7 +197,7 @@ def read_suite(folder: Path, folds: int | None = None) -> Suite:
     if mistakes:
         raise RecipeError(*dict.fromkeys(mistakes))
     suite._tree = tree
-    if mistakes := list(dict.fromkeys(_name_mistakes(suite, tree))):
+    if mistakes := list(dict.fromkeys(name_mistakes(suite, tree))):
         raise RecipeError(*mistakes)
     return suite
 
@@ -208,70 +230,6 @@ def _shape_mistake(tree: Tree, finding: Mapping[str, Any]) -> str:
     if finding["type"] == "missing":
         return f"{tree.origin(path[:-1])}: {dotted(tree.as_written(path[:-1]))}missing key {path[-1]!r}"
     return f"{tree.where(path)}{explain(finding)}"
-
-
-def _name_mistakes(suite: Suite, tree: Tree) -> Iterator[str]:
-    """Names of rows, columns and recipes that do not exist, and keys that exclude each other."""
-    if len(set(suite.seeds)) < len(suite.seeds):
-        yield f"{tree.where(('seeds',))}a seed is listed twice; its cells would be identical"
-    if ONLY in suite.scores and len(suite.scores) > 1:
-        yield f"{tree.where(('scores',))}{ONLY!r} means the single task of a row; remove it or the other tasks"
-    for task in suite.mean_of:
-        if task not in suite.scores:
-            yield f"{tree.where(('mean_of',))}no score {task!r}; {did_you_mean(task, suite.scores)}"
-    if suite.baseline is not None and suite.baseline not in suite.trained:
-        yield f"{tree.where(('baseline',))}no row {suite.baseline!r}; {did_you_mean(suite.baseline, suite.trained)}"
-    for name in suite.rows:
-        yield from _row_mistakes(suite, tree, name)
-
-
-def _row_mistakes(suite: Suite, tree: Tree, name: str) -> Iterator[str]:
-    row, path = suite.rows[name], ("rows", name)
-    columns = [*suite.scores, *suite.means]
-    single = [other for other in suite.trained if not suite.rows[other].ensemble]
-    if "#" in name:
-        yield f"{tree.where(path)}the name of a row cannot contain '#', which separates suite and row"
-    for key, other in (("against", row.against), ("ensemble", row.ensemble), ("extends", row.extends)):
-        if other is not None and (other not in single or other == name):
-            choices = [choice for choice in single if choice != other]
-            yield f"{tree.where((*path, key))}no row {other!r} to use here; {did_you_mean(other, choices)}"
-    for column in row.paper:
-        if column not in columns:
-            yield f"{tree.where((*path, 'paper', column))}no such column; {did_you_mean(column, columns)}"
-    if row.ensemble:
-        yield from _ensemble_mistakes(suite, tree, name)
-    if row.search and not row.grid:
-        yield f"{tree.where((*path, 'search'))}there is no grid to search; add one"
-    if row.extends and row.recipe:
-        yield f"{tree.where((*path, 'recipe'))}the row starts from {row.extends} already; remove recipe or extends"
-    ancestors = _ancestors(suite, name)
-    if name in ancestors:
-        yield f"{tree.where((*path, 'extends'))}{name} extends itself"
-    elif not ancestors and row.shown is None and not row.ensemble and not suite.recipe_file(name).is_file():
-        yield f"{tree.where(path)}no recipe {suite.recipe_file(name)}"
-
-
-def _ensemble_mistakes(suite: Suite, tree: Tree, name: str) -> Iterator[str]:
-    row, path = suite.rows[name], ("rows", name)
-    assert row.ensemble is not None
-    if suite.folds:
-        where = tree.where((*path, "ensemble"))
-        yield f"{where}the runs of an ensemble have their own seeds, and so other folds; remove ensemble or folds"
-    if given := row.model_fields_set & {"recipe", "extends", "set", "grid", "search"}:
-        yield f"{tree.where((*path, min(given)))}an ensemble averages runs of another row; remove {min(given)}"
-    if row.ensemble in suite.rows and suite.rows[row.ensemble].grid:
-        where = tree.where((*path, "ensemble"))
-        yield f"{where}{row.ensemble} has a grid; an ensemble needs a row with one recipe"
-
-
-def _ancestors(suite: Suite, name: str) -> list[str]:
-    """The rows that a row extends, closest first; ends at a cycle or at an unknown row."""
-    found: list[str] = []
-    parent = suite.rows[name].extends
-    while parent is not None and parent not in found:
-        found.append(parent)
-        parent = suite.rows[parent].extends if parent in suite.rows else None
-    return found
 
 
 def _origins_below(tree: Tree, path: KeyPath) -> dict[KeyPath, Origin]:

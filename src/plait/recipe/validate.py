@@ -141,6 +141,9 @@ def validate_names(recipe: Recipe, tree: Tree, tables: VariantTables) -> Iterato
         yield f"{tree.where(('refit',))}a recipe with stages cannot be refitted; drop refit"
     elif recipe.refit and not any(task.share("dev") for task in recipe.tasks.values()):
         yield f"{tree.where(('refit',))}no task has a share of train as dev, so there are no more rows to train on"
+    cut = recipe.train_rows or any(task.train_rows for task in recipe.tasks.values())
+    if recipe.draw is not None and not cut and not tree.values.get("stages"):
+        yield f"{tree.where(('draw',))}there is nothing to draw; add train_rows, or drop draw"
     if recipe.epochs and recipe.steps:
         yield f"{tree.origin(('steps',))}: give epochs or steps, not both; null removes one"
     for name in tasks:

@@ -7,5 +7,6 @@ __all__ = ["refit_recipe"]
 
 def refit_recipe(recipe: Recipe) -> Recipe:
     """The same recipe without dev data: rows that were split off train are back in train, dev files are not used."""
-    tasks = {name: task.model_copy(update={"dev": ()}) for name, task in recipe.tasks.items()}
-    return recipe.model_copy(update={"tasks": tasks, "best_by": "mean", "early_stopping": None, "refit": False})
+    tasks = {name: task.model_copy(update={"dev": (), "choose_rows": None}) for name, task in recipe.tasks.items()}
+    changes = {"tasks": tasks, "best_by": "mean", "early_stopping": None, "choose_rows": None, "refit": False}
+    return recipe.model_copy(update=changes)

@@ -1,6 +1,6 @@
 """One task of a run: its files read, its labels understood, everything decided that the recipe left open."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from plait.data.folds import hold_out_fold
 from plait.data.kinds import KINDS, Kind
 from plait.data.labels import Labels, class_of, guess_kind, labels_from, map_labels, unused_in_map
 from plait.data.read import BadRow, Rows, row_mistakes
-from plait.data.splits import divide, limit_rows, read_splits
+from plait.data.splits import cut_train, divide, divide_dev, draw_seed, limit_rows, read_splits
 from plait.errors import DataError, RecipeError
 from plait.heads import HEADS
 from plait.losses import LOSSES, Loss
@@ -44,9 +44,15 @@ class ResolvedTask:
     class_weights: np.ndarray | None
     bad: list[BadRow]  # skipped
     unpaired: dict[str, int] = field(default_factory=dict)  # by split: rows without a partner to form a triplet with
-    notes: list[str] = field(default_factory=list)  # about its fold
+    notes: list[str] = field(default_factory=list)  # about its fold and its dev rows
+    choosing: Examples | None = None  # dev rows that choose the best model and are not scored; None: dev does both
     losses: tuple[LossChoice, ...] = field(init=False)  # of the settings, as is the batch size
     batch_size: int = field(init=False)
+
+    @property
+    def judges(self) -> Examples | None:
+        """The dev rows that choose the best model."""
+        return self.choosing or self.splits.get("dev")
 
     def __post_init__(self) -> None:
         assert self.settings.loss and self.settings.batch_size, "filled in when the task is resolved"
@@ -109,6 +115,21 @@ def resolve_task(
     if not complete.head:
         splits["train"] = _positives_only(complete, labels, splits["train"])
     splits = {split: limit_rows(part, complete, split, seed) for split, part in splits.items()}
+    splits["train"] = cut_train(splits["train"], complete, labels.kind, draw_seed(name, recipe.seed, recipe.draw))
+    choosing = None
+    if "dev" in splits:
+        whole = len(splits["dev"])
+        try:
+            choosing, splits["dev"] = divide_dev(splits["dev"], complete, labels.kind)
+        except DataError as error:
+            raise DataError(f"{recipe.where('tasks', name, 'choose_rows')}{error}") from None
+        if choosing:
+            notes.append(f"{len(choosing):,} of {whole:,} dev rows choose the best model, the others are scored")
+            if mistakes := list(_validate_parts(recipe, name, complete, labels, choosing, splits["dev"])):
+                raise RecipeError(*mistakes)
+    elif task.choose_rows:
+        where = recipe.where("tasks", name, "choose_rows")
+        raise RecipeError(f"{where}the task has no dev data to choose from; give dev, or drop choose_rows")
     spec = _spec_of(name, complete, labels, limit)
     if owner and (conflict := validate_shared_head(recipe, name, spec, owner)):
         raise RecipeError(conflict)
@@ -119,7 +140,12 @@ def resolve_task(
         settings = complete.model_copy(update={"text": given.text, "label": given.label, "derive": given.derive})
     unpaired = {split: part.unpaired for split, part in rows.items() if part.unpaired}
     weights = _class_weights(complete, labels, splits["train"].labels)
-    return ResolvedTask(spec, settings, splits, weights, bad, unpaired, notes)
+    return ResolvedTask(spec, settings, splits, weights, bad, unpaired, notes, choosing)
+
+
+def _validate_parts(recipe: Recipe, name: str, task: Task, labels: Labels, *parts: Examples) -> Iterator[str]:
+    for part in parts:
+        yield from validate_metric_classes(recipe, name, task, labels, {"dev": part})
 
 
 def default_head(kind: Kind, texts: int, head_start: str = "frozen") -> str:
@@ -238,7 +264,9 @@ def _complete_task(
             "metric": task.metric or (labels.about.metric if head else None),
             "batch_size": task.batch_size or recipe.batch_size,
             "rows": task.rows or recipe.rows,
+            "train_rows": task.train_rows or recipe.train_rows,
             "dev_rows": task.dev_rows or recipe.dev_rows,
+            "choose_rows": task.choose_rows or recipe.choose_rows,
             "label": task.label
             and Label(
                 column=task.label.column,

@@ -8,7 +8,7 @@ from typing import Any
 from plait.data.examples import Examples, examples_from, sound_examples
 from plait.data.folds import hold_out_fold
 from plait.data.read import read_rows
-from plait.data.splits import divide, limit_rows, read_splits
+from plait.data.splits import cut_train, divide, divide_dev, draw_seed, limit_rows, read_splits
 from plait.errors import DataError, RequestError
 from plait.files import sha256_of
 from plait.model.directory.record import ModelRecord, portable, portable_task, recipe_tasks
@@ -28,6 +28,7 @@ class TaskOrigin:
     seed: int
     bad_rows: str
     fold: str | None = None
+    draw: int | None = None
 
     def to_json(self, *, folders: bool) -> dict[str, Any]:
         """For run.json with the folders of this machine, for plait.json without."""
@@ -66,7 +67,14 @@ def known_origins(folder: Path, record: ModelRecord) -> dict[str, TaskOrigin]:
             recipe, kept = run.record.recipe, run.record.kept
     blocks = recipe_tasks(recipe)
     own = {
-        task: TaskOrigin(blocks[task], data, recipe["seed"], recipe.get("bad_rows", "stop"), recipe.get("fold"))
+        task: TaskOrigin(
+            blocks[task],
+            data,
+            recipe["seed"],
+            recipe.get("bad_rows", "stop"),
+            recipe.get("fold"),
+            recipe.get("draw"),
+        )
         for task, data in record.provenance.data.items()
     }
     return {**{task: TaskOrigin(**origin) for task, origin in kept.items()}, **own}
@@ -133,4 +141,9 @@ def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | 
         examples = sound_examples(rows, spec.text, spec.label, spec.labels)
     if origin.fold and key == "train":
         examples = hold_out_fold({"train": examples}, task, spec.labels.kind, origin.fold, seed).splits[split]
-    return limit_rows(examples, task, split, seed)
+    examples = limit_rows(examples, task, split, seed)
+    if split == "dev":
+        _, examples = divide_dev(examples, task, spec.labels.kind)
+    if split == "train":
+        examples = cut_train(examples, task, spec.labels.kind, draw_seed(spec.name, origin.seed, origin.draw))
+    return examples

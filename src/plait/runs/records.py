@@ -166,7 +166,12 @@ class ScoresLine(MetricsLine):
     kept: dict[str, dict[str, float]]  # the same for tasks that the stage does not train
     recall: dict[str, dict[str, float | None]]  # task → class → recall on dev
     train: dict[str, dict[str, float]]  # on a sample of the training rows
-    mean: float | None  # over the tasks, each by its own metric
+    mean: float | None  # over the tasks, each by its own metric, on the rows that choose the best model
+    choose: dict[str, dict[str, float]] = field(default_factory=dict)  # as dev, for tasks where other rows choose
+
+    def to_json(self) -> dict[str, Any]:
+        value = super().to_json()
+        return value if self.choose else {key: item for key, item in value.items() if key != "choose"}
 
 
 _LINES: Mapping[str, type[MetricsLine]] = {line.kind: line for line in (TrainLine, ConflictLine, ScoresLine)}

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from plait.data.batch import views_of
+from plait.data.examples import Examples
 from plait.data.predictions import Predictions
 from plait.errors import NotFiniteError, RecipeError
 from plait.evaluation.evaluate import metric_on, score_kept_tasks, score_task
@@ -30,12 +31,14 @@ from plait.training.warm_heads import SolvedHeads
 
 __all__ = [
     "BEFORE",
+    "FREE",
     "FROZEN",
     "FROZEN_LR",
     "FROZEN_TIMES",
     "MAJORITY",
     "ZERO_SHOT",
     "find_baselines",
+    "find_free_scores",
     "frozen_model",
     "measure_gains",
     "predict_baselines",
@@ -43,6 +46,7 @@ __all__ = [
 ]
 
 MAJORITY, ZERO_SHOT, FROZEN = "majority or mean", "zero-shot cosine", "frozen encoder"
+FREE = (MAJORITY, ZERO_SHOT, FROZEN)  # what costs no training of the encoder
 BEFORE = "before"  # the scores of a start model
 FROZEN_LR = 1e-3  # the papers' rate for a frozen encoder
 FROZEN_TIMES = 10  # times the recipe's epochs: on stored embeddings an epoch costs next to nothing
@@ -63,16 +67,39 @@ def find_baselines(run: RunDirectory, resolved: ResolvedRun, solved: SolvedHeads
         return {}
     stored = run.read_baselines()
     if stored is None:
-        try:
-            answers = predict_baselines(resolved, solved, progress) if wanted else {}
-        except NotFiniteError as error:
-            raise NotFiniteError("while training heads on the frozen encoder:", *error.mistakes) from None
-        run.write_baseline_predictions(answers)
-        stored = dict(score_baselines(resolved, answers))
+        stored = dict(_measure_baselines(run, resolved, solved, progress)) if wanted else {}
         if before := _scores_before(resolved):
             stored["dev"] = {**stored.get("dev", {}), BEFORE: before}
         run.write_baselines(stored)
     return stored
+
+
+def find_free_scores(run: RunDirectory, resolved: ResolvedRun, split: str, progress: Progress) -> dict[str, Any]:
+    """Baseline → task → score of a finished run on one split; measured now if the run did without them.
+
+    Scores that are undefined, such as the correlation with a constant, are left out.
+    """
+    stored = run.read_baselines() or {}
+    if not any(name in baselines for baselines in stored.values() for name in FREE):
+        measured = _measure_baselines(run, resolved, {}, progress)
+        before = {of: {BEFORE: found[BEFORE]} for of, found in stored.items() if BEFORE in found}
+        stored = {of: {**measured.get(of, {}), **before.get(of, {})} for of in {**measured, **before}}
+        run.write_baselines(stored)
+    found = {name: stored.get(split, {}).get(name, {}) for name in FREE}
+    finite = {name: {task: value for task, value in own.items() if np.isfinite(value)} for name, own in found.items()}
+    return {name: own for name, own in finite.items() if own}
+
+
+def _measure_baselines(
+    run: RunDirectory, resolved: ResolvedRun, solved: SolvedHeads, progress: Progress
+) -> dict[str, _Table]:
+    """Measure the baselines, and store what they predict in the run."""
+    try:
+        answers = predict_baselines(resolved, solved, progress)
+    except NotFiniteError as error:
+        raise NotFiniteError("while training heads on the frozen encoder:", *error.mistakes) from None
+    run.write_baseline_predictions(answers)
+    return score_baselines(resolved, answers)
 
 
 def predict_baselines(resolved: ResolvedRun, solved: SolvedHeads, progress: Progress) -> dict[str, _Answers]:
@@ -87,7 +114,9 @@ def score_baselines(resolved: ResolvedRun, answers: Mapping[str, _Answers]) -> d
     tables: dict[str, _Table] = {}
     for split, baselines in answers.items():
         tables[split] = {
-            baseline: {name: _measure(tasks[name], split, predicted) for name, predicted in own.items()}
+            baseline: {
+                name: _measure(tasks[name], tasks[name].splits[split], predicted) for name, predicted in own.items()
+            }
             for baseline, own in baselines.items()
         }
         chance = {
@@ -158,7 +187,9 @@ def frozen_model(
         trainer = None
     model.eval()
     views = {
-        split: _embed_split(model, last, split, progress)
+        split: _embed_split(
+            model, last, split, {name: task.splits.get(split) for name, task in last.tasks.items()}, progress
+        )
         for split in ("dev", "test")
         if any(split in task.splits for task in last.tasks.values())
     }
@@ -166,17 +197,22 @@ def frozen_model(
         trainer.start_heads((), solved, progress)
     elif trainer:
         trainer.store_embeddings(progress)
-        _train_heads(trainer, views.get("dev", {}), progress)
+        judges = dict(views.get("dev", {}))
+        if choosing := {name: task.choosing for name, task in last.tasks.items() if task.choosing}:
+            judges |= _embed_split(model, last, "dev", choosing, progress)
+        _train_heads(trainer, judges, progress)
     return model.eval(), views
 
 
-def _embed_split(model: Model, resolved: ResolvedStage, split: str, progress: Progress) -> dict[str, _Views]:
-    """Every view that a head or the zero-shot cosine reads, encoded once."""
-    tasks = {name: task for name, task in resolved.tasks.items() if split in task.splits}
-    progress.begin(f"encoding {split} for the baselines", sum(len(task.splits[split]) for task in tasks.values()))
+def _embed_split(
+    model: Model, resolved: ResolvedStage, split: str, examples_of: Mapping[str, Examples | None], progress: Progress
+) -> dict[str, _Views]:
+    """Every view that a head or the zero-shot cosine reads, encoded once, for the tasks that have examples."""
+    known = {name: examples for name, examples in examples_of.items() if examples}
+    progress.begin(f"encoding {split} for the baselines", sum(map(len, known.values())))
     embedded: dict[str, _Views] = {}
-    for name, task in tasks.items():
-        examples = task.splits[split]
+    for name, examples in known.items():
+        task = resolved.tasks[name]
         embedded[name] = embed_views(model, examples.texts, _needed_views(task), task.spec.max_length)
         progress.advance(len(examples))
     progress.end()
@@ -194,8 +230,8 @@ def _has_cosine(task: ResolvedTask) -> bool:
     return len(task.spec.text) > 1 and not task.spec.labels.about.multilabel
 
 
-def _train_heads(trainer: Trainer, dev: Mapping[str, _Views], progress: Progress) -> None:
-    """Train the heads and restore them to the epoch with the best dev score."""
+def _train_heads(trainer: Trainer, judges: Mapping[str, _Views], progress: Progress) -> None:
+    """Train the heads and restore them to the epoch with the best score on the dev rows that choose."""
     best: tuple[float, dict[str, Tensor]] | None = None
     step = 0
     progress.begin("training heads on the frozen encoder", trainer.steps)
@@ -208,15 +244,17 @@ def _train_heads(trainer: Trainer, dev: Mapping[str, _Views], progress: Progress
             progress.advance()
         tasks = trainer.resolved.tasks
         scores = {
-            name: _measure(tasks[name], "dev", _predict_with_head(trainer.model, tasks[name], dev[name]))
-            for name in dev
+            name: _measure(
+                tasks[name], tasks[name].judges, _predict_with_head(trainer.model, tasks[name], judges[name])
+            )
+            for name in judges
         }
         best_by = trainer.recipe.best_by
         score = scores.get(best_by, float(np.mean(list(scores.values()))) if scores else 0.0)
         if best is None or score > best[0]:
             best = score, {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
     progress.end()
-    if best and dev:
+    if best and judges:
         trainer.model.load_state_dict(best[1])
 
 
@@ -278,6 +316,7 @@ def _best_threshold(cosines_n: np.ndarray, labels_n: np.ndarray) -> float:
     return -float(distinct[best - 1]) if best else float("inf")
 
 
-def _measure(task: ResolvedTask, split: str, predictions: Predictions) -> float:
+def _measure(task: ResolvedTask, examples: Examples | None, predictions: Predictions) -> float:
     """The task's own metric."""
-    return metric_on(task.spec, task.splits[split].labels, predictions)
+    assert examples is not None, "predictions have examples"
+    return metric_on(task.spec, examples.labels, predictions)

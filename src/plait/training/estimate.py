@@ -30,6 +30,7 @@ __all__ = [
 
 TRIED = 4  # steps that are really trained: the longest twice, and two of typical length
 _INFERENCE = 0.35  # time to encode a token, as a share of the time to train on it
+_CHOOSING = "choosing"  # dev rows that choose the best model and are not scored
 _HEAD_STEP = 0.002  # seconds per step of heads on stored embeddings
 
 
@@ -108,7 +109,7 @@ def preview_tasks(trainer: Trainer) -> list[TaskPreview]:
     epochs = max(1, len(trainer.plan.epochs))
     facts = []
     for name, task in trainer.resolved.tasks.items():
-        tables = [table for split in task.splits for table in _split_tokens(trainer, task, split)]
+        tables = [table for split in (*task.splits, _CHOOSING) for table in _split_tokens(trainer, task, split)]
         lengths = np.concatenate([table.lengths for table in tables])
         labels = task.spec.labels
         counts = labels.about.class_counts(task.splits["train"].labels)
@@ -116,7 +117,10 @@ def preview_tasks(trainer: Trainer) -> list[TaskPreview]:
         facts.append(
             TaskPreview(
                 task=name,
-                rows={split: len(examples) for split, examples in task.splits.items()},
+                rows={
+                    **{split: len(examples) for split, examples in task.splits.items()},
+                    **({_CHOOSING: len(task.choosing)} if task.choosing else {}),
+                },
                 kind=labels.kind,
                 labels=labels.describe(),
                 majority=None if counts is None else float(counts.max() / len(task.splits["train"])),
@@ -169,7 +173,8 @@ def try_steps(trainer: Trainer, *, baselines: bool = True) -> CostEstimate:
             len(table.ids)
             for task in tasks
             if task.settings.learn or split != "train"
-            for table in _split_tokens(trainer, task, split)
+            for part in ((split, _CHOOSING) if split == "dev" else (split,))
+            for table in _split_tokens(trainer, task, part)
         )
         for split in SPLITS
     )
@@ -185,12 +190,12 @@ def try_steps(trainer: Trainer, *, baselines: bool = True) -> CostEstimate:
 
 def _split_tokens(trainer: Trainer, task: ResolvedTask, split: str) -> list[TokenTable]:
     """The tokenized inputs of a split of a task."""
-    if split not in task.splits:
+    examples = task.choosing if split == _CHOOSING else task.splits.get(split)
+    if examples is None:
         return []
     if split == "train" and task.settings.learn:
         return list(trainer.tokens[task.spec.name].values())
-    texts = task.splits[split].texts
-    return list(tokenize_views(trainer.model.tokenizer, texts, task.spec.views, task.spec.max_length).values())
+    return list(tokenize_views(trainer.model.tokenizer, examples.texts, task.spec.views, task.spec.max_length).values())
 
 
 def _peak_memory() -> int:

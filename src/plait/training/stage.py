@@ -113,11 +113,13 @@ class StageRun:
         position, recipe = self.position, self.trainer.recipe
         self.trainer.model.eval()
         scores = self._score("dev")
+        choosing = self._score_choosing()
+        judging = {**scores, **choosing}
         kept = self._score_kept()
         ends = position.step_in_stage == self.trainer.steps
         if not scores and not kept and not ends and not self.keep:  # nothing to report or to save
             return
-        mean = mean_score(scores) if scores else None
+        mean = mean_score(judging) if judging else None
         line = ScoresLine(
             position.step,
             self._stage,
@@ -127,9 +129,10 @@ class StageRun:
             recall={name: task.recall for name, task in scores.items() if task.recall},
             train={name: task.values for name, task in self._score("train").items()},
             mean=mean,
+            choose={name: task.values for name, task in choosing.items()},
         )
         self._write(line)
-        judged = scores[recipe.best_by].value if recipe.best_by in scores else mean
+        judged = judging[recipe.best_by].value if recipe.best_by in judging else mean
         if judged is None:  # nothing selects a model, so it is the last
             better = ends
         elif position.best_score is None:
@@ -188,6 +191,13 @@ class StageRun:
                 examples = examples.chosen(np.linspace(0, len(examples) - 1, count).astype(int).tolist())
             scores[name] = self._score_tokenized(name, split, examples)
         return scores
+
+    def _score_choosing(self) -> dict[str, TaskScores]:
+        """The scores on dev rows that choose the best model and are not reported, of tasks that have such rows."""
+        tasks = self.trainer.resolved.tasks
+        return {
+            name: self._score_tokenized(name, "choose", task.choosing) for name, task in tasks.items() if task.choosing
+        }
 
     def _score_kept(self) -> dict[str, TaskScores]:
         """The dev scores of tasks that the stage keeps and does not train."""

@@ -320,7 +320,7 @@ def _start_was_better(run: RunDirectory, resolved: ResolvedRun) -> bool:
     """Whether dev scored the start of the heads higher than the last epoch, by more than about a standard error."""
     lines = [line for line in run.metrics_lines() if isinstance(line, ScoresLine)]
     first, last = lines[0].mean, lines[-1].mean
-    rows = sum(len(task.splits["dev"]) for task in resolved.stages[-1].tasks.values() if "dev" in task.splits)
+    rows = sum(len(task.judges) for task in resolved.stages[-1].tasks.values() if task.judges)
     return lines[0].step == 0 and first is not None and last is not None and first - last > 0.5 / rows**0.5
 
 

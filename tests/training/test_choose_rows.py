@@ -185,7 +185,7 @@ def test_baselines_choose_their_epoch_on_the_same_rows(tiny_recipe, monkeypatch)
         baselines, "_measure", lambda task, examples, said: seen.append(len(examples)) or measure(task, examples, said)
     )
     recipe = as_recipe(tiny_recipe(choose_rows=8, head_start="random", epochs=1), None, None, ())
-    baselines.frozen_model(resolve_run(recipe), SilentProgress())
+    baselines.frozen_model(resolve_run(recipe), {}, SilentProgress())
     assert seen and set(seen) == {8}
 
 

@@ -1,12 +1,12 @@
-"""Write the tables and figures of results/*.jsonl into docs/results.md, between the marks of each suite.
+"""Write a page with table and figures for each of results/*.jsonl, and the summary in docs/results.md.
 
 python scripts/papers_results.py
 
-A file is named after its suite, or its suite and profile. The data is not needed.
+A file is named after its suite, or its suite and profile; its page is docs/results/NAME.md. The data is not needed.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from plait.cli.experiment import table_command
@@ -21,23 +21,84 @@ from plait.recipe.suite import read_suite
 
 REPO = Path(__file__).resolve().parent.parent
 SEEDS = {"triple-entropy-laptop": [2, 16]}  # tables with other seeds than their suite
-_AUTHOR = "written by scripts/papers_results.py"
-_MARK = re.compile(rf"<!-- (?:table|end of) (\S+): {re.escape(_AUTHOR)} -->")
+LEVEL = 0.05  # of the corrected p, below which a gain holds
+AUTHOR = "written by scripts/papers_results.py"
+BEGIN, END = f"<!-- summary: {AUTHOR} -->", f"<!-- end of the summary: {AUTHOR} -->"
 
 
-def main(repo: Path = REPO) -> None:
-    path = repo / "docs" / "results.md"
-    page = path.read_text(encoding="utf-8")
-    names = sorted({*_MARK.findall(page), *(file.stem for file in repo.glob("results/*.jsonl"))})
-    figures = {}
-    for name in names:
-        table, command = read_table(repo, name)
-        own = figures_of(name, table)
-        page = fill(page, name, as_markdown(table, command).strip(), list(own))
-        figures |= own
-    path.write_text(page, encoding="utf-8")
-    for file, figure in figures.items():
-        (repo / "docs" / file).write_text(figure, encoding="utf-8")
+@dataclass(frozen=True)
+class Question:
+    """A finding of a paper, as a row of a table that is tested against another."""
+
+    words: str
+    table: str
+    row: str
+    column: str
+    but: str = ""  # why the two rows do not answer it alone
+
+
+BEST, MINBERT = "best-of-bert-laptop", "minbert-downstream-laptop"
+ROBUST, TRIPLE = "robust-embeddings-laptop", "triple-entropy-laptop"
+QUESTIONS = (
+    Question("Cosine instead of the difference for STS?", BEST, "cosine", "sts"),
+    Question("… in the mean over the tasks?", BEST, "cosine", "plain mean"),
+    Question("Mean pooling instead of [CLS]?", BEST, "mean-pooling", "sts"),
+    Question("The sum of all tasks' losses instead of turns?", BEST, "multi-task", "sts"),
+    Question(
+        "Difference and product for Quora?",
+        BEST,
+        "concatenation",
+        "quora",
+        "the signed difference that it replaces cannot learn",
+    ),
+    Question("The absolute difference instead of the signed one?", BEST, "multi-task-absolute", "quora"),
+    Question("Cosine of projections instead of a layer on both?", MINBERT, "dps-mse", "sts"),
+    Question("InfoNCE at τ 0.007 instead of a layer on both?", MINBERT, "infonce", "sts"),
+    Question("The average of five models?", MINBERT, "em", "sts"),
+    Question(
+        "Tasks in turns instead of one after the other?",
+        ROBUST,
+        "exp03",
+        "mean",
+        "165 updates at a constant rate against 99 at a falling one",
+    ),
+    Question("One after the other, with equal updates and rate?", ROBUST, "one-by-one", "mean"),
+    Question("A shared layer?", ROBUST, "exp05", "mean"),
+    Question("Gradient surgery?", ROBUST, "exp12", "mean", "the rows also differ in batch size and schedule"),
+    Question("The mean of the gradients instead of surgery?", ROBUST, "exp12-mean", "mean"),
+    Question("SimCSE first?", ROBUST, "exp15", "mean"),
+    Question("SoftTriple on 1,000 rows of TREC?", TRIPLE, "trec-1k-te", "only"),
+    Question("SoftTriple on 1,000 rows of CR?", TRIPLE, "cr-1k-te", "only"),
+)
+
+
+def main(repo: Path = REPO, questions: tuple[Question, ...] = QUESTIONS) -> None:
+    for path, text in render(repo, questions).items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def render(repo: Path, questions: tuple[Question, ...] = QUESTIONS) -> dict[Path, str]:
+    """Every file that the script writes, and what it will hold."""
+    folder, summary = repo / "docs" / "results", repo / "docs" / "results.md"
+    tables: dict[str, SuiteTable] = {}
+    found: dict[Path, str] = {}
+    for name in sorted(file.stem for file in repo.glob("results/*.jsonl")):
+        tables[name], command = read_table(repo, name)
+        figures = figures_of(name, tables[name])
+        found |= {folder / file: figure for file, figure in figures.items()}
+        found[folder / f"{name}.md"] = page_of(tables[name], command, list(figures))
+    page = summary.read_text(encoding="utf-8")
+    return {**found, summary: fill(page, summary_of(tables, questions))}
+
+
+def page_of(table: SuiteTable, command: str, figures: list[str]) -> str:
+    """A suite's own page."""
+    captions = ("The paper's figures and the measured ones", "The same by group of data sets")
+    pictures = [f"![{caption}]({file})" for caption, file in zip(captions, figures, strict=False)]
+    text = as_markdown(table, command).strip().removeprefix("##")
+    back = "What these figures say: [results.md](../results.md)."
+    return "\n\n".join([f"<!-- {AUTHOR} -->", text, *pictures, back]) + "\n"
 
 
 def figures_of(name: str, table: SuiteTable) -> dict[str, str]:
@@ -46,16 +107,41 @@ def figures_of(name: str, table: SuiteTable) -> dict[str, str]:
     return {f"{name}.svg": draw_figure(table.suite.title, figure_marks(table)), **groups}
 
 
+def summary_of(tables: Mapping[str, SuiteTable], questions: tuple[Question, ...]) -> str:
+    """Every question with the paper's gain, the measured one and a verdict."""
+    lines = ["| question | rows compared | paper | here | |", "|---|---|---|---|---|"]
+    for question in questions:
+        if question.table not in tables:
+            continue
+        table = tables[question.table]
+        suite, rows = table.suite, {row.name: row for row in table.rows}
+        opponent = suite.opponent(question.row)
+        papers = [suite.rows[name].paper.get(question.column) for name in (question.row, opponent) if name]
+        paper = _signed(papers[0] - papers[1]) if len(papers) == 2 and None not in papers else "–"  # type: ignore[operator]
+        entry = rows[question.row].entries[question.column] if question.row in rows else None
+        here, verdict = "–", "not run"
+        if entry and entry.gain:
+            gain, p = entry.gain, entry.p
+            here, verdict = _signed(gain.mean), "not tested"
+            if gain.low is not None and gain.high is not None and p is not None:
+                here += f" [{_signed(gain.low)}, {_signed(gain.high)}], p {p:.3f}"
+                verdict = "not shown" if p >= LEVEL else "holds" if gain.mean > 0 else "a loss"
+        if question.but:
+            verdict += f"; {question.but}"
+        heading = table.columns[question.column]
+        lines.append(f"| {question.words} | `{question.row}`, `{opponent}`: {heading} | {paper} | {here} | {verdict} |")
+    return "\n".join(lines)
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")
+
+
 def read_table(repo: Path, name: str) -> tuple[SuiteTable, str]:
     """The table of a results file with all rows that have cells, and the command that fills it."""
     file = repo / "results" / f"{name}.jsonl"
     folder, profile = suite_of(repo, name)
     options: dict[str, object] = {"results": f"results/{name}.jsonl"}
-    if not file.is_file():
-        command = table_command(folder, profile, options)
-        raise SystemExit(
-            f"docs/results.md has a place for {name}, but no results/{name}.jsonl; make it with: {command}"
-        )
     suite, results = read_suite(repo / folder), ResultsFile(file)
     seeds, rows = SEEDS.get(name, suite.seeds), [row for row in suite.trained if row in results.rows()]
     options["seeds"] = ",".join(map(str, seeds)) if name in SEEDS else None
@@ -73,16 +159,12 @@ def suite_of(repo: Path, name: str) -> tuple[str, str | None]:
     return f"recipes/{suite}", name.removeprefix(suite).removeprefix("-") or None
 
 
-def fill(page: str, name: str, table: str, figures: Sequence[str]) -> str:
-    """The page with a table and its figures between the marks of a suite."""
-    begin, end = (f"<!-- {word} {name}: {_AUTHOR} -->" for word in ("table", "end of"))
-    if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
-        raise SystemExit(f"docs/results.md has no place for {name}; add the line {begin!r}, and below it {end!r}")
-    before, _, rest = page.partition(begin)
-    after = rest.partition(end)[2]
-    captions = ("The paper's figures and the measured ones", "The same by group of data sets")
-    pictures = [f"![{caption}]({file})" for caption, file in zip(captions, figures, strict=False)]
-    return "\n\n".join([f"{before}{begin}", table, *pictures, f"{end}{after}"])
+def fill(page: str, summary: str) -> str:
+    """The page with the summary between its marks."""
+    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
+        raise SystemExit(f"docs/results.md has no place for the summary; add the line {BEGIN!r}, and below it {END!r}")
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{summary}\n\n{END}{rest.partition(END)[2]}"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""scripts/papers_results.py: tables of results/*.jsonl in docs/results.md."""
+"""scripts/papers_results.py: a page for each of results/*.jsonl, and the summary in docs/results.md."""
 
 import importlib.util
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from plait.experiments.statistics import MeanDifference
 
 REPO = Path(__file__).parents[2]
 
@@ -20,12 +23,12 @@ def results_script() -> ModuleType:
 
 SCRIPT = results_script()
 NAME = "tiny-short"
-BEGIN, END = (f"<!-- {word} {NAME}: written by scripts/papers_results.py -->" for word in ("table", "end of"))
+QUESTION = SCRIPT.Question("Faster?", NAME, "faster", "near")
 
 
 @pytest.fixture
 def repo(make_suite, experiment, tmp_path):
-    """A repository with one suite, its results and a page for its table."""
+    """A repository with one suite, its results and a page for the summary."""
     repo = tmp_path / "repo"
     for folder in ("docs", "recipes/tin", "results"):
         (repo / folder).mkdir(parents=True)
@@ -34,39 +37,52 @@ def repo(make_suite, experiment, tmp_path):
     file = repo / "results" / f"{NAME}.jsonl"
     suite = repo / "recipes/tiny"
     experiment(suite, "--out", tmp_path / "out", "--profile", "short", "--results", file, "--rows", "plain")
-    (repo / "docs/results.md").write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    (repo / "docs/results.md").write_text(f"before\n{SCRIPT.BEGIN}\nold\n{SCRIPT.END}\nafter\n", encoding="utf-8")
     return repo
 
 
-def test_table_and_figure_are_written_between_the_marks(repo):
+def test_page_figure_and_summary_are_written(repo):
     for _ in range(2):  # the second time changes nothing
-        SCRIPT.main(repo)
-        page = (repo / "docs/results.md").read_text(encoding="utf-8")
+        SCRIPT.main(repo, (QUESTION, SCRIPT.Question("Elsewhere?", "other", "plain", "near")))
+        page = (repo / f"docs/results/{NAME}.md").read_text(encoding="utf-8")
         command = (
             f"plait experiment recipes/tiny --data DIR --profile short --results results/{NAME}.jsonl --rows plain"
         )
-        assert page.startswith(f"before\n{BEGIN}\n\n### Tiny table\n\n`{command}`\n\n| row |")
-        assert page.endswith(f"\n\n![The paper's figures and the measured ones]({NAME}.svg)\n\n{END}\nafter\n")
+        assert page.startswith(f"<!-- {SCRIPT.AUTHOR} -->\n\n# Tiny table\n\n`{command}`\n\n| row |")
+        assert f"![The paper's figures and the measured ones]({NAME}.svg)" in page
         assert "| plain | 0." in page and "1 of 1" in page and "| faster |" not in page
-        assert (repo / f"docs/{NAME}.svg").read_text(encoding="utf-8").startswith("<svg")
+        assert (repo / f"docs/results/{NAME}.svg").read_text(encoding="utf-8").startswith("<svg")
+        summary = (repo / "docs/results.md").read_text(encoding="utf-8")
+        assert summary.startswith(f"before\n{SCRIPT.BEGIN}\n\n| question |")
+        assert summary.endswith(f"\n\n{SCRIPT.END}\nafter\n") and "old" not in summary
+        assert "| Faster? | `faster`, `plain`: " in summary and "| not run |" in summary and "Elsewhere" not in summary
 
 
 @pytest.mark.parametrize(
-    "page", [f"{BEGIN}\nrest", f"{END}\nrest", f"{END}\n{BEGIN}\nrest", f"{BEGIN}\n" * 2 + END, ""]
+    ("gain", "p", "verdict"),
+    [(0.1, 0.049, "holds"), (0.1, 0.051, "not shown"), (-0.1, 0.01, "a loss"), (-0.1, 0.2, "not shown")],
 )
-def test_page_without_both_marks_in_order_is_left_alone(repo, page):
-    path = repo / "docs/results.md"
+def test_verdict_follows_the_corrected_test(gain, p, verdict):
+    table, _ = SCRIPT.read_table(REPO, "best-of-bert-laptop")
+    rows = [
+        replace(row, entries={**row.entries, "sts": replace(row.entries["sts"], gain=found, p=p)})
+        if row.name == "cosine"
+        else row
+        for found in [MeanDifference(gain, gain - 0.05, gain + 0.05, p)]
+        for row in table.rows
+    ]
+    question = SCRIPT.Question("Cosine?", "best-of-bert-laptop", "cosine", "sts", "or so")
+    line = SCRIPT.summary_of({question.table: replace(table, rows=tuple(rows))}, (question,)).splitlines()[-1]
+    assert line.endswith(f"| {verdict}; or so |") and "| +0.537 |" in line  # the paper's .592 − .055
+
+
+@pytest.mark.parametrize("marks", [("BEGIN",), ("END",), ("END", "BEGIN"), ("BEGIN", "BEGIN", "END"), ()])
+def test_page_without_both_marks_in_order_is_left_alone(repo, marks):
+    path, page = repo / "docs/results.md", "\n".join(getattr(SCRIPT, mark) for mark in marks) + "rest"
     path.write_text(page, encoding="utf-8")
-    with pytest.raises(SystemExit, match=rf"docs/results\.md has no place for {NAME}; add the line"):
+    with pytest.raises(SystemExit, match=r"docs/results\.md has no place for the summary; add the line"):
         SCRIPT.main(repo)
     assert path.read_text(encoding="utf-8") == page
-
-
-def test_mark_without_results_is_reported_with_the_command_for_them(repo):
-    (repo / f"results/{NAME}.jsonl").unlink()
-    command = f"plait experiment recipes/tiny --data DIR --profile short --results results/{NAME}.jsonl"
-    with pytest.raises(SystemExit, match=rf"but no results/{NAME}\.jsonl; make it with: {command}"):
-        SCRIPT.main(repo)
 
 
 def test_file_that_is_not_named_after_a_suite_is_reported(repo):
@@ -75,23 +91,17 @@ def test_file_that_is_not_named_after_a_suite_is_reported(repo):
         SCRIPT.main(repo)
 
 
-def test_page_has_the_tables_and_figures_of_the_committed_results():
-    page = (REPO / "docs/results.md").read_text(encoding="utf-8")
-    names = [file.stem for file in sorted((REPO / "results").glob("*.jsonl"))]
-    assert len(names) == 4
-    for name in names:
-        table, command = SCRIPT.read_table(REPO, name)
-        figures = SCRIPT.figures_of(name, table)
-        assert SCRIPT.fill(page, name, SCRIPT.as_markdown(table, command).strip(), list(figures)) == page
-        for file, figure in figures.items():
-            assert (REPO / "docs" / file).read_text(encoding="utf-8") == figure
+def test_pages_and_figures_are_those_of_the_committed_results():
+    assert len(list((REPO / "results").glob("*.jsonl"))) == 4
+    for path, text in SCRIPT.render(REPO).items():
+        assert path.read_text(encoding="utf-8") == text, path
 
 
 @pytest.mark.parametrize(
     ("name", "row", "column", "figures"),
     [
         ("best-of-bert-laptop", "cosine", "plain mean", ("+0.262", "+0.228", "+0.296", "0.002")),
-        ("minbert-downstream-laptop", "dps-mse", "sts", ("+0.559", "+0.226", "+0.891", "0.175")),
+        ("minbert-downstream-laptop", "dps-mse", "sts", ("+0.559", "+0.226", "+0.891", "0.146")),
         ("robust-embeddings-laptop", "exp03", "mean", ("+0.056", "+0.031", "+0.081", "0.041")),
         ("triple-entropy-laptop", "trec-1k-te", "only", ("+0.013", "-0.013", "+0.039", "0.949")),
     ],

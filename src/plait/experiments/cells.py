@@ -112,7 +112,7 @@ class Experiment:
         then = {name: digest for name, digest in found.data.items() if name in now}
         changes = {
             "by another recipe": [
-                *recipe_differences(found.recipe, as_saved(recipe)),
+                *recipe_differences(found.recipe, as_saved(recipe), found.variants),
                 *differences(found.row, self.suite.rows[cell.row].run_keys()),
             ],
             "on other data": differences(then, now) if then else (),

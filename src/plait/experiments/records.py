@@ -39,6 +39,7 @@ class CellResult:
     train: dict[str, float] = field(default_factory=dict)  # task → its metric on all training rows; empty if not scored
     free: dict[str, dict[str, float]] = field(default_factory=dict)  # baseline → task → score; empty if not measured
     versions: dict[str, str] = field(default_factory=dict)  # package → version; empty for cells of plait 0.1
+    variants: dict[str, str] = field(default_factory=dict)  # "head linear" → "linear.v1"; unlisted ones have version 1
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> "CellResult":

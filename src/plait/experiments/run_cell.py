@@ -25,6 +25,7 @@ from plait.model.model import Model
 from plait.progress import Progress
 from plait.resolve.run import resolve_run
 from plait.resolve.saved import as_saved
+from plait.resolve.variants import variant_versions
 from plait.runs.best_models import RankedModel, rank_models
 from plait.runs.directory import RunDirectory
 from plait.runs.origins import find_split
@@ -265,6 +266,7 @@ def _unscored(experiment: Experiment, cell: Cell, best: BestTrial | None = None)
         settings=settings,
         trials=list(best.trials) if best else [],
         versions={"plait": plait.__version__, "torch": torch.__version__},
+        variants=variant_versions(recipe),
     )
 
 

@@ -25,6 +25,7 @@ from tiny import sentences
 SUITES = {path.parent.name: read_suite(path.parent) for path in sorted(BUNDLED.glob("*/suite.yaml"))}
 FILES = sorted(path.stem for path in BUNDLED.glob("*.yaml"))
 ROWS = [f"{name}#{row}" for name, suite in SUITES.items() for row in suite.trained if suite.rows[row].ensemble is None]
+DESKTOP = [(row, "desktop") for row in ROWS if not row.startswith("triple-entropy#")]
 DATA = {"triple-entropy": "senteval"}  # of the other suites: cs224n
 CUT = 40  # rows of each split
 LIMIT = 40  # tokens of the tiny encoders
@@ -101,6 +102,8 @@ def plan(source: str, profile: str | None, root: Path, encoders: dict[str, Path]
     for task, keys in values["tasks"].items():
         changes += [f"tasks.{task}.rows={CUT}"]
         changes += [f"tasks.{task}.max_length={LIMIT}"] if "max_length" in keys else []
+        changes += [f"tasks.{task}.choose_rows={CUT // 2}"] if "choose_rows" in keys else []
+    changes += [f"choose_rows={CUT // 2}"] if "choose_rows" in values else []
     recipe = read_recipe(
         source, VARIANTS, data=data_of(source, root), profile=profile, overrides=[*changes, f"rows={CUT}"]
     )
@@ -112,7 +115,7 @@ def plan(source: str, profile: str | None, root: Path, encoders: dict[str, Path]
 
 
 @pytest.mark.parametrize(
-    ("source", "profile"), [*((name, None) for name in FILES), *itertools.product(ROWS, (None, "laptop"))]
+    ("source", "profile"), [*((name, None) for name in FILES), *itertools.product(ROWS, (None, "laptop")), *DESKTOP]
 )
 def test_recipe_can_be_planned(source, profile, made_up, read_once, encoders):
     recipe = plan(source, profile, made_up, encoders)
@@ -306,7 +309,7 @@ def test_row_has_a_figure_of_the_paper_in_every_column(name, row):
 
 
 @pytest.mark.parametrize("name", ["robust-embeddings", "minbert-downstream", "best-of-bert"])
-@pytest.mark.parametrize("profile", [None, "laptop"])
+@pytest.mark.parametrize("profile", [None, "laptop", "desktop"])
 def test_no_two_rows_have_the_same_recipe(name, profile):
     suite = SUITES[name]
     rows = [row for row in suite.trained if suite.rows[row].ensemble is None]

@@ -16,6 +16,7 @@ from plait.resolve.task import ResolvedTask
 from plait.schedules import Plan
 from plait.training.baselines import FROZEN_TIMES
 from plait.training.trainer import Trainer, build_start_model
+from plait.training.warm_heads import MOST_ROWS
 
 __all__ = [
     "TRIED",
@@ -32,6 +33,7 @@ TRIED = 4  # steps that are really trained: the longest twice, and two of typica
 _INFERENCE = 0.35  # time to encode a token, as a share of the time to train on it
 _CHOOSING = "choosing"  # dev rows that choose the best model and are not scored
 _HEAD_STEP = 0.002  # seconds per step of heads on stored embeddings
+_SOLVED_ROW = 0.006  # seconds per training row of a head that is solved
 
 
 @dataclass(frozen=True)
@@ -180,11 +182,17 @@ def try_steps(trainer: Trainer, *, baselines: bool = True) -> CostEstimate:
     )
     epochs = len(trainer.plan.epochs)
     evaluations = epochs if recipe.evaluate_every == "epoch" else trainer.steps // recipe.evaluate_every + epochs
-    encoded = 2 * dev * evaluations + (train + dev + test if baselines else 0)  # train is sampled to the size of dev
+    solves = recipe.head_start == "frozen"
+    encoded = 2 * dev * evaluations  # train is sampled to the size of dev
+    encoded += (train if baselines or solves else 0) + (dev + test if baselines else 0)
     # With a frozen encoder every text is encoded once, as a step of the trial did.
     trained = sum(tokens) * (2 if recipe.refit else 1)
     seconds = per_token * (trained + _INFERENCE * encoded if recipe.train_encoder else train + encoded)
-    seconds += _HEAD_STEP * trainer.steps * (FROZEN_TIMES if baselines else 0)
+    if solves:
+        heads = [len(task.splits["train"]) for task in tasks if task.settings.learn and task.spec.head]
+        seconds += _SOLVED_ROW * sum(min(rows, MOST_ROWS) for rows in heads) * (2 if recipe.refit else 1)
+    elif baselines:
+        seconds += _HEAD_STEP * trainer.steps * FROZEN_TIMES
     return CostEstimate(_peak_memory(), per_token * float(np.mean(tokens)), seconds)
 
 

@@ -24,7 +24,7 @@ from plait.resolve.task import ResolvedTask
 from plait.thread_pool import run_lanes
 from plait.training.objective import Objective, Pass
 
-__all__ = ["SolvedHeads", "solve_layer", "start_heads"]
+__all__ = ["MOST_ROWS", "SolvedHeads", "solve_layer", "start_heads"]
 
 SolvedHeads = dict[str, tuple[Tensor, Tensor]]  # task → weights (C, F) and biases (C,) of the layer of its outputs
 

@@ -65,7 +65,9 @@ def recall_per_class(labels_n: np.ndarray, predicted_n: np.ndarray, classes: int
 
 
 def balanced_accuracy(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
-    """The mean over the classes that occur of the share that is predicted correctly (mean recall)."""
+    """The mean over the classes that occur of the share that is predicted correctly; NaN unless two classes occur."""
+    if len(np.unique(labels_n)) < 2:
+        return float("nan")
     return float(np.mean([np.mean(predicted_n[labels_n == number] == number) for number in np.unique(labels_n)]))
 
 
@@ -77,7 +79,9 @@ def f1(labels_n: np.ndarray, predicted_n: np.ndarray, of: int = 1) -> float:
 
 
 def macro_f1(labels_n: np.ndarray, predicted_n: np.ndarray) -> float:
-    """The mean F1 of the classes that occur or are predicted."""
+    """The mean F1 of the classes that occur or are predicted; NaN unless two classes occur."""
+    if len(np.unique(labels_n)) < 2:
+        return float("nan")
     return float(np.mean([f1(labels_n, predicted_n, of) for of in np.union1d(labels_n, predicted_n)]))
 
 

@@ -40,9 +40,7 @@ _Batches = Mapping[str, int]  # task → number of batches in one pass over its 
 _Positive = Annotated[float, Gt(0)]
 _Share = Annotated[float, Ge(0), Lt(1)]
 
-# How batches are made → batches whose rows are sorted by length as one. With windows of two, a row meets the same rows
-# again in the next pass at most twice as often as at random: rows that stay in one half of the lengths.
-_WINDOWS = {"random": 1, "grouped": 2, "sorted": 32}
+_WINDOWS = {"random": 1, "sorted": 32}  # how batches are made → batches whose rows are sorted by length as one
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,7 @@ class TaskRows:
     lengths: np.ndarray  # tokens of each row
     batch_size: int
     take: float  # share of the rows in one pass
-    made: str = "grouped"  # how its batches are made
+    made: str = "random"  # how its batches are made
 
     @property
     def taken(self) -> int:
@@ -201,7 +199,7 @@ class Plan:
         return self.pass_batches(task, number)[index]
 
     def _pass_batches(self, task: str, number: int) -> list[tuple[int, ...]]:
-        """The batches of one pass: shuffle the rows, take a share, group by length, shuffle the batches."""
+        """The batches of one pass: shuffle the rows, take a share, sort by length if asked to, shuffle the batches."""
         rows = self.tasks[task]
         generator = random.Random(f"{self.seed}/{task}/{number}")
         shuffled = list(range(len(rows.lengths)))

@@ -276,3 +276,20 @@ def test_smaller_samples_are_part_of_larger_ones_and_keep_the_proportions(labels
     assert len(counts(labels, many)) == min(large, len(set(labels)))
     for label, count in counts(labels, many).items():
         assert count <= max(1, large * labels.count(label) / len(labels) + 1)
+
+
+@pytest.mark.parametrize("rare", [2, 3, 4])
+def test_a_class_too_rare_for_its_share_is_on_both_sides(rare):
+    labels = ["common"] * 200 + ["rare"] * rare
+    texts = [[f"text {number}" for number in range(len(labels))]]
+    for seed in map(str, range(20)):
+        part, rest = split_off(texts, labels, [0.1], seed)
+        assert Counter(labels[row] for row in part)["rare"] == 1
+        assert Counter(labels[row] for row in rest)["rare"] == rare - 1
+        assert len(part) == round(0.1 * len(labels))
+
+
+def test_three_rows_of_a_class_go_to_three_parts():
+    labels = ["common"] * 200 + ["rare"] * 3
+    parts = split_off([[f"text {number}" for number in range(203)]], labels, [0.1, 0.2], "7")
+    assert [Counter(labels[row] for row in part)["rare"] for part in parts] == [1, 1, 1]

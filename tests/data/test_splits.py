@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import plait
+from plait.data.examples import Examples
 from plait.data.partition import normal_form
-from plait.data.splits import divide, read_splits
+from plait.data.splits import divide, limit_rows, read_splits
 from plait.errors import DataError, PlaitError
 from plait.model.directory.record import open_directory
 from plait.recipe.schema import Task
@@ -112,3 +114,13 @@ def test_the_range_of_scores_includes_the_rows_that_are_split_off(tmp_path):
     for seed in range(5):
         resolved = resolve({"encoder": "minilm", "seed": seed, "tasks": {"x": task}})
         assert (resolved.tasks["x"].spec.labels.low, resolved.tasks["x"].spec.labels.high) == (0.0, 29 / 7)
+
+
+@pytest.mark.parametrize(("split", "key"), [("train", "rows"), ("dev", "dev_rows")])
+def test_a_cut_keeps_rare_classes(split, key, tmp_path):
+    labels = np.array([1] * 3 + [0] * 297)
+    examples = Examples(([f"text {number}" for number in range(300)],), labels, [f"x.csv:{n}" for n in range(300)])
+    task = Task.model_validate({"train": "x.csv", "text": "a", "label": "b", key: 20})
+    for seed in map(str, range(30)):
+        cut = limit_rows(examples, task, "classes", split, seed)
+        assert len(cut) == 20 and set(cut.labels.tolist()) == {0, 1}

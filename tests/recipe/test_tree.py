@@ -317,3 +317,8 @@ def test_a_profile_of_an_extended_recipe_merges_by_key(folder):
 def test_profiles_must_map_names_to_keys(folder, profiles):
     found = mistakes(folder, f"{PLAIN}{profiles}\n")
     assert found == ["recipe.yaml:11: profiles: expected names, each with keys"]
+
+
+def test_all_mistakes_of_several_changes_are_reported(folder):
+    found = mistakes(folder, PLAIN, overrides=["lr", "tasks.mod.head=linear", "epochs=2", "lr=["])
+    assert [line.partition(": ")[0] for line in found] == ["--set lr", "--set tasks.mod.head=linear", "--set lr=["]

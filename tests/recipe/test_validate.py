@@ -138,7 +138,11 @@ def test_a_task_name_that_cannot_name_a_head_is_refused(folder, name):
         ("lr: '1'", "lr: expected a number, found '1'"),
         ("epochs: 3.0", "epochs: expected an integer, found 3.0"),
         ("dropout: 1", "dropout: expected a number less than 1, found 1"),
-        ("device: gpu", "device: expected 'auto', 'cpu', 'cuda' or 'mps', found 'gpu'"),
+        ("device: gpu", "device: expected auto, cpu, mps, cuda or one GPU such as cuda:1, found 'gpu'"),
+        (
+            "device: cuda:0,1",
+            "device: expected auto, cpu, mps, cuda or one GPU such as cuda:1, found 'cuda:0,1'; a run uses one device",
+        ),
         ("evaluate_every: 0", "evaluate_every: expected 'epoch' or a positive number of steps"),
         ("schedule: {combine: sum}", "schedule: missing key 'name'"),
         (

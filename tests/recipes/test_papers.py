@@ -136,6 +136,7 @@ def test_recipe_can_be_planned_with_the_real_data(source, real_data, read_once, 
 def test_suites_have_the_rows_of_their_papers():
     assert {name: len(suite.rows) for name, suite in SUITES.items()} == {
         "best-of-bert": 13,
+        "learning-curve": 9,
         "minbert-downstream": 17,
         "robust-embeddings": 31,
         "triple-entropy": 62,

@@ -216,5 +216,6 @@ def test_a_model_folder_named_like_a_bundled_encoder_is_used(tiny_recipe, tmp_pa
 
 def test_a_missing_device_is_refused(tiny_recipe, tmp_path):
     if not torch.cuda.is_available():
-        with pytest.raises(PlaitError, match="device 'cuda': torch finds none"):
-            plait.train(tiny_recipe(device="cuda"), tmp_path / "run")
+        for device in ("cuda", "cuda:1"):
+            with pytest.raises(PlaitError, match=f"device '{device}': torch finds none"):
+                plait.train(tiny_recipe(device=device), tmp_path / "run")

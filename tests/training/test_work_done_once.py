@@ -10,6 +10,7 @@ import plait
 from plait import files
 from plait.data.tokenize import TextTokenizer
 from plait.encoder import find
+from plait.model import encode_texts
 from plait.model.directory import record
 from plait.resolve import run as resolve_run_module
 from plait.training.train import Stopped, resume
@@ -132,3 +133,19 @@ def test_data_files_are_hashed_once_per_run(tiny_recipe, tmp_path, hashed):
     assert {path.name: count for path, count in hashed.items() if path.suffix == ".csv"} == {
         f"{name}-{split}.csv": 1 for name in ("mood", "same", "near") for split in ("train", "dev")
     }
+
+
+def test_a_frozen_encoder_encodes_dev_once(recipe, tmp_path, monkeypatch):
+    calls = []
+    real = encode_texts.embed_inputs
+
+    def embed_inputs(model, ids, firsts, advance):
+        calls.append(len(ids))
+        return real(model, ids, firsts, advance)
+
+    monkeypatch.setattr(encode_texts, "embed_inputs", embed_inputs)
+    frozen = plait.train({**recipe, "train_encoder": False}, tmp_path / "frozen", baselines=False)
+    assert evaluations(frozen.run) == 8 and len(calls) == 3 * 3  # of each task: train, dev, a sample of train
+    calls.clear()
+    plait.train(recipe, tmp_path / "trained", baselines=False)
+    assert len(calls) == 8 * 3 * 2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
@@ -71,16 +71,26 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
-class _Speed:
-    """Examples per second since the part began."""
+class _Counter:
+    """How much of a part of the work is done, how fast, and how long the rest will take."""
 
-    def __init__(self) -> None:
+    def __init__(self, total: int = 0, done: int = 0) -> None:
+        self.total, self.done, self.before = total, done, done
         self.started = time.monotonic()
-        self.examples = 0
+        self.rows = 0
 
-    def add(self, examples: int) -> float:
-        self.examples += examples
-        return self.examples / max(time.monotonic() - self.started, 1e-9)
+    def add(self, count: int, facts: Mapping[str, Any]) -> str:
+        """Count what was done: `step 8 of 14 · 5 rows/s · 18 s left`."""
+        self.done += count
+        self.rows += facts.get("examples", count)
+        passed = max(time.monotonic() - self.started, 1e-9)
+        trains = "examples" in facts
+        parts = [f"{'step ' if trains else ''}{self.done:,}{f' of {self.total:,}' if self.total else ''}"]
+        parts.append(f"{self.rows / passed:,.0f}{' rows' if trains else ''}/s")
+        if self.total:
+            left = (self.total - self.done) * passed / max(self.done - self.before, 1)
+            parts.append(f"{duration(left)} left")
+        return " · ".join(parts)
 
 
 class _Bar:
@@ -90,32 +100,29 @@ class _Bar:
         self.console = console
         self.progress: RichProgress | None = None
         self.task = TaskID(0)
-        self.speed = _Speed()
+        self.counter = _Counter()
 
     def begin(self, what: str, total: int, done: int = 0) -> None:
         self.end()
-        of = "/{task.total:,.0f}" if total else ""
         self.progress = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed:,.0f}" + of),
-            TextColumn("{task.fields[speed]}"),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[count]}"),
             TextColumn("{task.fields[loss]}"),
             console=self.console,
             transient=True,
             refresh_per_second=4,
         )
         self.progress.start()
-        self.task = self.progress.add_task(what, total=total or None, completed=done, speed="", loss="")
-        self.speed = _Speed()
+        self.task = self.progress.add_task(what, total=total or None, completed=done, count="", loss="")
+        self.counter = _Counter(total, done)
 
     def advance(self, count: int = 1, **facts: Any) -> None:
         if self.progress is None:
             return
-        speed = f"{self.speed.add(facts.get('examples', count)):,.0f}{' examples' if 'examples' in facts else ''}/s"
         losses = " ".join(f"{task} {value:.3f}" for task, value in facts.get("loss", {}).items())
-        self.progress.update(self.task, advance=count, speed=speed, loss=f"loss {losses}" if losses else "")
+        counted, loss = self.counter.add(count, facts), f"loss {losses}" if losses else ""
+        self.progress.update(self.task, advance=count, count=counted, loss=loss)
 
     def end(self) -> None:
         if self.progress is not None:
@@ -134,26 +141,19 @@ class _Lines:
 
     def __init__(self) -> None:
         self.what = ""
-        self.done = self.done_before = self.total = 0
         self.last = 0.0
-        self.speed = _Speed()
+        self.counter = _Counter()
 
     def begin(self, what: str, total: int, done: int = 0) -> None:
-        self.what, self.total, self.done, self.last = what, total, done, time.monotonic()
-        self.done_before = done
-        self.speed = _Speed()
+        self.what, self.last = what, time.monotonic()
+        self.counter = _Counter(total, done)
         click.echo(f"{what} ({total:,})" if total else what, err=True)
 
     def advance(self, count: int = 1, **facts: Any) -> None:
-        self.done += count
-        speed = self.speed.add(facts.get("examples", count))
-        now = time.monotonic()
+        counted, now = self.counter.add(count, facts), time.monotonic()
         if now - self.last >= _EVERY:
             self.last = now
-            left = (self.total - self.done) * (now - self.speed.started) / max(self.done - self.done_before, 1)
-            of, end = (f"/{self.total:,}", f", {left:,.0f} s left") if self.total else ("", "")
-            unit = " examples" if "examples" in facts else ""
-            click.echo(f"  {self.what}: {self.done:,}{of}, {speed:,.0f}{unit}/s{end}", err=True)
+            click.echo(f"  {self.what}: {counted}", err=True)
 
     def end(self) -> None:
         pass

@@ -44,7 +44,7 @@ def hold_out_fold(splits: Mapping[str, Examples], task: Task, kind: Kind, fold: 
     share no text with the test data, directly or through other rows.
     """
     number, count = map(int, fold.split("/"))
-    every = limit_rows(splits["train"], task, "train", seed)
+    every = limit_rows(splits["train"], task, kind, "train", seed)
     labels = KINDS[kind].strata(every.labels)
     folds = k_folds(every.texts, labels, count, f"{seed}/folds")
     test = folds.parts[number - 1]

@@ -46,7 +46,8 @@ def split_off(
 ) -> list[list[int]]:
     """The rows of one part per share, then the remaining rows; no text is in two parts.
 
-    Classes keep their proportions as far as whole groups of rows with shared texts allow.
+    Classes keep their proportions as far as whole groups of rows with shared texts allow; a class too rare for a share
+    of its own gives one row to each part and keeps one.
     """
     groups = components(texts)
     random.Random(seed).shuffle(groups)
@@ -57,7 +58,10 @@ def split_off(
         most = {label: count - 1 for label, count in left.items()}  # every class stays represented
         quota = {label: min(round(share * count), most[label]) for label, count in total.items()}
         rows = round(share * len(labels))
-        part, groups = _fill(groups, labels, quota, rows)
+        rare = {label: min(most[label], 0 if quota[label] else 1) for label in quota}
+        first, groups = _fill(groups, labels, rare, rows)
+        part, groups = _fill(groups, labels, quota, rows - len(first))
+        part = first + part
         taken = Counter(labels[row] for row in part)
         room = {label: count - taken[label] for label, count in most.items()}
         others, groups = _fill(groups, labels, room, rows - len(part))  # from classes too rare for a share of their own

@@ -89,16 +89,21 @@ def _row_strata(rows: Rows, task: Task, kind: Kind) -> list[str]:
     return [min(labels, key=lambda label: (counts[label], label), default="") for labels in held]
 
 
-def limit_rows(examples: Examples, task: Task, split: str, seed: str) -> Examples:
+def limit_rows(examples: Examples, task: Task, kind: Kind, split: str, seed: str) -> Examples:
     """At most as many rows as the task allows, in their original order. Training rows are drawn by the seed.
 
-    Dev and test rows are the same for every seed, so that all models are scored on the same rows.
+    Dev and test rows are the same for every seed, so that all models are scored on the same rows. If a random draw
+    would miss a class, the classes are drawn in proportion.
     """
     rows = task.rows if split == "train" else task.dev_rows
     if rows is None or rows >= len(examples):
         return examples
     drawn_by = f"{seed}/rows" if split == "train" else f"rows/{split}"
-    return examples.chosen(sorted(random.Random(drawn_by).sample(range(len(examples)), rows)))
+    drawn = sorted(random.Random(drawn_by).sample(range(len(examples)), rows))
+    strata = KINDS[kind].strata(examples.labels)
+    if len({strata[row] for row in drawn}) < len(set(strata)):
+        drawn = stratified_sample(strata, rows, drawn_by)
+    return examples.chosen(drawn)
 
 
 def draw_seed(task: str, seed: int, draw: int | None) -> str:

@@ -82,9 +82,10 @@ def score_predictions(
     return TaskScores(spec.name, spec.metric, len(labels_n), values, recall, interval)
 
 
-def mean_score(scores: dict[str, TaskScores]) -> float:
-    """The mean over the tasks, each by its own metric."""
-    return float(np.mean([task.value for task in scores.values()]))
+def mean_score(scores: Mapping[str, TaskScores]) -> float | None:
+    """The mean over the tasks, each by its own metric; tasks whose metric is undefined do not count."""
+    defined = [task.value for task in scores.values() if np.isfinite(task.value)]
+    return float(np.mean(defined)) if defined else None
 
 
 def metric_on(spec: TaskSpec, labels_n: np.ndarray, predictions: Predictions, rows: np.ndarray | None = None) -> float:

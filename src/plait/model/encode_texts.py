@@ -33,6 +33,7 @@ __all__ = [
     "embed_texts",
     "embed_views",
     "predict_columns",
+    "predict_embedded",
     "predict_tables",
 ]
 
@@ -90,14 +91,20 @@ def predict_tables(
     predictions: list[Predictions] = []
     for member, given in zip(model.members, tables, strict=True):
         views = embed_tables(member, given, advance=None if predictions else advance)  # progress of the first member
-        with torch.inference_mode():
-            outputs_nC = member.outputs(task, [views[view].to(member.device) for view in member.tasks[task].views])
-        predictions.append(decode(outputs_nC.float().cpu().numpy(), member.tasks[task]))
+        predictions.append(predict_embedded(member, task, views))
     spec = model.tasks[task]
     combined = predictions[0]
     if len(predictions) > 1:
         combined = KINDS[spec.labels.kind].average(predictions, spec.threshold)
     return Predicted(combined, *_truncation(tables))
+
+
+def predict_embedded(model: Model, task: str, views: Mapping[str, Tensor]) -> Predictions:
+    """What a task's head predicts for embeddings (n, D) of each view that were computed before."""
+    spec = model.tasks[task]
+    with torch.inference_mode():
+        outputs_nC = model.outputs(task, [views[view].to(model.device) for view in spec.views])
+    return decode(outputs_nC.float().cpu().numpy(), spec)
 
 
 def embed_texts(model: AnyModel, texts: Sequence[str], *, advance: Advance | None = None) -> Embedded:

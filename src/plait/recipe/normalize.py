@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 __all__ = [
     "as_class_weights",
+    "as_device",
     "as_fold",
     "as_interval",
     "as_label",
@@ -60,6 +61,14 @@ def as_share(value: object) -> object:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1:
         return float(value)
     raise ValueError(f"expected files, or a share of the training data between 0 and 1, found {value!r}")
+
+
+def as_device(value: object) -> object:
+    if isinstance(value, str) and re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", value):
+        return value
+    several = isinstance(value, str) and re.fullmatch(r"cuda:\d+(,\d+)+", value)
+    hint = "; a run uses one device" if several else ""
+    raise ValueError(f"expected auto, cpu, mps, cuda or one GPU such as cuda:1, found {value!r}{hint}")
 
 
 def as_fold(value: object) -> object:

@@ -18,6 +18,7 @@ from pydantic import (
 
 from plait.recipe.normalize import (
     as_class_weights,
+    as_device,
     as_fold,
     as_interval,
     as_label,
@@ -310,8 +311,9 @@ class RunSettings(_Frozen):
     """Which draw of `train_rows`, whatever the seed. Null: drawn by the seed."""
     seed: int = 11711
     """Determines every random choice."""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where to compute; auto is the first of cuda, mps and cpu that is available."""
+    device: Annotated[str, BeforeValidator(as_device)] = "auto"
+    """Where to compute: `auto`, `cpu`, `mps`, `cuda`, or one GPU of several, such as `cuda:1`. auto is the first of
+    cuda, mps and cpu that is available."""
     precision: Literal["float32", "bf16"] = "float32"
     """Of the encoder's products in training. `bf16` needs a processor or GPU with instructions for it; evaluation and
     the saved model stay in float32."""
@@ -330,10 +332,9 @@ class Stage(_Frozen):
     """How many steps to train, instead of epochs."""
     batch_size: _Positive = 32
     """Rows of a task in one step."""
-    batches: Literal["random", "grouped", "sorted"] = "grouped"
-    """Which rows share a batch, drawn anew in each pass. `random`: any. `grouped`: of every two batches of random rows,
-    one gets the shorter texts and the other the longer ones, which trains faster. `sorted`: texts of like length out of
-    32 batches, faster still, but in small data mostly the same rows meet in every pass."""
+    batches: Literal["random", "sorted"] = "random"
+    """Which rows share a batch, drawn anew in each pass: any, or texts of like length out of 32 batches. Sorting trains
+    no faster, and in small data mostly the same rows meet in every pass; plait 0.1 did so."""
     rows: _Positive | None = None
     """At most this many training rows of each task, drawn by the seed. Null: all."""
     train_rows: _Positive | None = None

@@ -141,18 +141,29 @@ def _merge_block(old: object, new: object) -> object:
 
 
 def set_keys(tree: Tree, overrides: Sequence[str]) -> Tree:
-    """The tree with changes from the command line, such as `tasks.sentiment.head=linear`."""
+    """The tree with changes from the command line, such as `tasks.sentiment.head=linear`; reports all mistakes."""
+    mistakes: list[str] = []
     for override in overrides:
-        name, equals, text = override.partition("=")
-        origin = Origin(None, 0, f"--set {override}")
-        if not equals or not name.strip():
-            raise RecipeError(f"{origin}: expected key=value, such as lr=1e-4 or tasks.sentiment.head=linear")
         try:
-            value = plain(YAML(typ="rt").load(text)) if text.strip() else None
-        except YAMLError as error:
-            raise RecipeError(f"{origin}: the value is not valid YAML: {_explain_yaml(error)}") from None
-        tree = set_key(tree, name.strip(), value, origin)
+            tree = _set_from_text(tree, override)
+        except RecipeError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise RecipeError(*mistakes)
     return tree
+
+
+def _set_from_text(tree: Tree, override: str) -> Tree:
+    """The tree with one change."""
+    name, equals, text = override.partition("=")
+    origin = Origin(None, 0, f"--set {override}")
+    if not equals or not name.strip():
+        raise RecipeError(f"{origin}: expected key=value, such as lr=1e-4 or tasks.sentiment.head=linear")
+    try:
+        value = plain(YAML(typ="rt").load(text)) if text.strip() else None
+    except YAMLError as error:
+        raise RecipeError(f"{origin}: the value is not valid YAML: {_explain_yaml(error)}") from None
+    return set_key(tree, name.strip(), value, origin)
 
 
 def set_key(

@@ -23,6 +23,7 @@ from plait.recipe.stages import merge_mistakes
 from plait.resolve.task import ResolvedTask, resolve_task
 from plait.resolve.validate import validate_combine, validate_lengths
 from plait.resolve.warm_start import KeptTask, StartModel, find_start_model, inherit_settings
+from plait.resolve.weak_data import weak_data
 
 __all__ = ["Fingerprints", "ResolvedRun", "ResolvedStage", "is_reserved", "resolve_run", "resolve_tasks"]
 
@@ -69,7 +70,7 @@ class ResolvedStage:
             for split, count in task.unpaired.items()
         ]
         folds = [f"{name}: {note}" for name, task in self.tasks.items() for note in task.notes]
-        return unpaired + folds + self.overlaps().sentences()
+        return unpaired + folds + weak_data(self.tasks, self.recipe.encoder) + self.overlaps().sentences()
 
     def overlaps(self) -> Overlaps:
         """Texts that occur in train and dev, with two labels, or in two tasks."""

@@ -114,7 +114,7 @@ def resolve_task(
             raise RecipeError(*mistakes)
     if not complete.head:
         splits["train"] = _positives_only(complete, labels, splits["train"])
-    splits = {split: limit_rows(part, complete, split, seed) for split, part in splits.items()}
+    splits = {split: limit_rows(part, complete, labels.kind, split, seed) for split, part in splits.items()}
     splits["train"] = cut_train(splits["train"], complete, labels.kind, draw_seed(name, recipe.seed, recipe.draw))
     choosing = None
     if "dev" in splits:

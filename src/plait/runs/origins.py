@@ -141,7 +141,7 @@ def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | 
         examples = sound_examples(rows, spec.text, spec.label, spec.labels)
     if origin.fold and key == "train":
         examples = hold_out_fold({"train": examples}, task, spec.labels.kind, origin.fold, seed).splits[split]
-    examples = limit_rows(examples, task, split, seed)
+    examples = limit_rows(examples, task, spec.labels.kind, split, seed)
     if split == "dev":
         _, examples = divide_dev(examples, task, spec.labels.kind)
     if split == "train":

@@ -17,8 +17,7 @@ from plait.data.predictions import Predictions
 from plait.errors import NotFiniteError, RecipeError
 from plait.evaluation.evaluate import metric_on, score_kept_tasks, score_task
 from plait.evaluation.gain import measure_gain
-from plait.model.decode import decode
-from plait.model.encode_texts import embed_views, predict_columns
+from plait.model.encode_texts import embed_views, predict_columns, predict_embedded
 from plait.model.model import Model
 from plait.progress import Progress
 from plait.resolve.run import ResolvedRun, ResolvedStage
@@ -244,9 +243,7 @@ def _train_heads(trainer: Trainer, judges: Mapping[str, _Views], progress: Progr
             progress.advance()
         tasks = trainer.resolved.tasks
         scores = {
-            name: _measure(
-                tasks[name], tasks[name].judges, _predict_with_head(trainer.model, tasks[name], judges[name])
-            )
+            name: _measure(tasks[name], tasks[name].judges, predict_embedded(trainer.model.eval(), name, judges[name]))
             for name in judges
         }
         best_by = trainer.recipe.best_by
@@ -269,23 +266,15 @@ def _split_answers(model: Model, resolved: ResolvedStage, split: str, views: Map
             answers[MAJORITY][name] = about.constant(labels, known, rows)
         if _has_cosine(task):
             answers[ZERO_SHOT][name] = _predict_by_cosine(model, task, embedded)
-        answers[FROZEN][name] = _predict_with_head(model, task, embedded)
+        answers[FROZEN][name] = predict_embedded(model, name, embedded)
     return {baseline: own for baseline, own in answers.items() if own}
-
-
-def _predict_with_head(model: Model, task: ResolvedTask, views: _Views) -> Predictions:
-    """What a head predicts for stored embeddings."""
-    model.eval()
-    with torch.inference_mode():
-        outputs = model.outputs(task.spec.name, [views[view].to(model.device) for view in task.spec.views])
-    return decode(outputs.float().cpu().numpy(), task.spec)
 
 
 def _predict_by_cosine(model: Model, task: ResolvedTask, views: _Views) -> Predictions:
     """The cosine of the two texts under the encoder as downloaded; only a threshold is set on train."""
     about = task.spec.labels.about
     if not about.labelled:  # the head of triplets has no weights and computes just this
-        return _predict_with_head(model, task, views)
+        return predict_embedded(model, task.spec.name, views)
     cosines_n = _pair_cosines(views)
     if about.is_score:
         return Predictions(cosines_n, None)

@@ -1,6 +1,7 @@
 """One stage of a run: its steps, evaluations and checkpoints."""
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+from torch import Tensor
 
 from plait.data.batch import tokenize_views
 from plait.data.examples import Examples
@@ -18,7 +20,7 @@ from plait.data.tokenize import TokenTable
 from plait.evaluation.evaluate import TaskScores, mean_score, score_predictions
 from plait.model.directory.record import Provenance, portable
 from plait.model.directory.save import save_model
-from plait.model.encode_texts import predict_tables
+from plait.model.encode_texts import embed_tables, predict_embedded, predict_tables
 from plait.progress import Progress
 from plait.resolve.run import ResolvedRun
 from plait.runs.best_models import RankedModel, update_best_models
@@ -74,6 +76,7 @@ class StageRun:
         self._started = time.monotonic() - position.seconds
         self._saved = time.monotonic()  # when the last checkpoint was written
         self._tables: dict[tuple[str, str], dict[str, TokenTable]] = {}  # task and split → tokens to score
+        self._embedded: dict[tuple[str, str], dict[str, Tensor]] = {}  # the same encoded, if the encoder is frozen
 
     def run_steps(self) -> None:
         """Train until the plan, the steps or the patience ends."""
@@ -133,6 +136,8 @@ class StageRun:
         )
         self._write(line)
         judged = judging[recipe.best_by].value if recipe.best_by in judging else mean
+        if judged is not None and math.isnan(judged):  # the metric is undefined on these rows
+            judged = None
         if judged is None:  # nothing selects a model, so it is the last
             better = ends
         elif position.best_score is None:
@@ -205,7 +210,8 @@ class StageRun:
         return {name: self._score_tokenized(name, "kept", task.dev) for name, task in kept.items() if task.dev}
 
     def _score_tokenized(self, name: str, split: str, examples: Examples) -> TaskScores:
-        """The scores on some examples, which are tokenized at the first evaluation only.
+        """The scores on some examples, which are tokenized at the first evaluation only, and with a frozen encoder
+        encoded then too.
 
         Each process predicts its share of the examples.
         """
@@ -214,8 +220,13 @@ class StageRun:
         if (name, split) not in self._tables:
             own = examples if world.size == 1 else examples.chosen(world.share(len(examples)))
             self._tables[name, split] = tokenize_views(model.tokenizer, own.texts, spec.views, spec.max_length)
-        predicted = predict_tables(model, name, [self._tables[name, split]])
-        predictions = Predictions.joined(world.gather(predicted.predictions))
+        if self.trainer.recipe.train_encoder:
+            predicted = predict_tables(model, name, [self._tables[name, split]]).predictions
+        else:
+            if (name, split) not in self._embedded:
+                self._embedded[name, split] = embed_tables(model, self._tables[name, split])
+            predicted = predict_embedded(model, name, self._embedded[name, split])
+        predictions = Predictions.joined(world.gather(predicted))
         return score_predictions(spec, examples.labels, predictions)
 
     def _save_model(self, folder: Path, provenance: Provenance) -> None:

@@ -79,12 +79,16 @@ class LoadedModel:
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is the first of cuda, mps and cpu that is available."""
+    """`auto` is the first of cuda, mps and cpu that is available; `cuda:1` is the second GPU."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
         return torch.device(next(device for device, found in available.items() if found))
-    if not available.get(name):
+    kind, _, number = name.partition(":")
+    if not available.get(kind):
         raise RequestError(f"device {name!r}: torch finds none on this machine; use auto or cpu")
+    if number and not (kind == "cuda" and number.isdecimal() and int(number) < torch.cuda.device_count()):
+        found = ", ".join(f"cuda:{index}" for index in range(torch.cuda.device_count())) if kind == "cuda" else kind
+        raise RequestError(f"device {name!r}: torch finds no such device; there is {found}")
     return torch.device(name)
 
 

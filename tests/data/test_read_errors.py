@@ -83,7 +83,7 @@ UNREADABLE: dict[str, tuple[str, bytes, list[str]]] = {
     "an unknown file format": (
         "a.xlsx",
         HEADER,
-        ["a.xlsx: unknown file format; use .csv, .tsv or .jsonl (also with .gz), or .parquet"],
+        ["a.xlsx: unknown file format; plait reads .csv, .tsv and .jsonl (also with .gz), and .parquet"],
     ),
 }
 
@@ -171,7 +171,7 @@ def test_an_unreadable_file_does_not_hide_bad_rows_of_another(tmp_path):
     with pytest.raises(DataError) as caught:
         read_rows(sources(tmp_path, "b.xls", "gone.csv", "gone.jsonl", "gone.parquet", "a.csv"), ["text", "label"])
     assert caught.value.mistakes == (
-        f"{tmp_path}/b.xls: unknown file format; use .csv, .tsv or .jsonl (also with .gz), or .parquet",
+        f"{tmp_path}/b.xls: unknown file format; plait reads .csv, .tsv and .jsonl (also with .gz), and .parquet",
         f"{tmp_path}/gone.csv: cannot be read: No such file or directory",
         f"{tmp_path}/gone.jsonl: cannot be read: No such file or directory",
         f"{tmp_path}/gone.parquet: cannot be read: No such file or directory",

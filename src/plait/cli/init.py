@@ -13,18 +13,20 @@ __all__ = ["command"]
     "--out", type=click.Path(path_type=Path), default=Path("recipe.yaml"), show_default=True, help="The recipe's file."
 )
 @click.option("--encoder", default="minilm", show_default=True, help="The encoder to train.")
+@click.option("--recursive", is_flag=True, help="Also read the sub-folders of a folder.")
 @click.option("--force", is_flag=True, help="Overwrite an existing recipe.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_json: bool) -> None:
+def command(files: tuple[Path, ...], out: Path, encoder: str, recursive: bool, force: bool, as_json: bool) -> None:
     """Inspect data files and write a recipe for them.
 
     FILE is a data file, or a folder of them. Detects the text and label columns, the kind of each task and its splits,
-    and writes a commented recipe that is ready to train.
+    and writes a commented recipe that is ready to train. Says of every other file why it is not used.
     """
     import shlex
 
     from plait.cli.display import console, print_json, print_table
-    from plait.drafting.draft import data_files, draft_recipe, inferred
+    from plait.drafting.draft import draft_recipe, inferred
+    from plait.drafting.files import data_files, unused_sentences
     from plait.drafting.yaml_text import write_draft
     from plait.errors import RequestError
 
@@ -34,7 +36,7 @@ def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_js
         raise RequestError(f"{out}: already exists; choose another --out, or use --force to overwrite it")
     if not out.resolve().parent.is_dir():
         raise RequestError(f"{out}: its folder does not exist")
-    draft = draft_recipe(data_files(files))
+    draft = draft_recipe(data_files(files, recursive=recursive))
     bad = write_draft(draft, out, encoder)
     if as_json:
         print_json({"recipe": out, "tasks": inferred(draft), "unused": draft.unused, "bad_rows": bad})
@@ -55,8 +57,8 @@ def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_js
     for task in draft.tasks:
         for note in task.notes:
             screen.print(f"{task.name}: {note}", soft_wrap=True)
-    for file, why in draft.unused.items():
-        screen.print(f"{file} is not used: {why}", soft_wrap=True)
+    for sentence in unused_sentences(draft.unused):
+        screen.print(sentence, soft_wrap=True)
     if bad:
         screen.print(f"{bad:,} rows are unusable and will be skipped (bad_rows: skip); plait check lists them")
     screen.print(f"\nWrote {out}. Next:", soft_wrap=True)

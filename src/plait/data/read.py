@@ -18,6 +18,7 @@ from plait.recipe.schema import Source
 
 __all__ = [
     "FORMATS",
+    "FORMAT_NAMES",
     "SHOWN",
     "BadRow",
     "Rows",
@@ -35,6 +36,7 @@ __all__ = [
 SHOWN = 20  # bad rows per file that a message lists; the others are only counted
 # File name ending → format; all but parquet may be compressed, as in .csv.gz.
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
+FORMAT_NAMES = ".csv, .tsv and .jsonl (also with .gz), and .parquet"
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def open_table(path: Path, *, quoting: str | None = None) -> Table:
     """The columns and rows of a file; the rows are read lazily."""
     kind = format_of(path)
     if kind is None:
-        raise DataError(f"{path}: unknown file format; use .csv, .tsv or .jsonl (also with .gz), or .parquet")
+        raise DataError(f"{path}: unknown file format; plait reads {FORMAT_NAMES}")
     if kind == "parquet":
         if not path.is_file():
             raise DataError(f"{path}: cannot be read: No such file or directory")

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from plait.data.kinds import KINDS
-from plait.data.read import format_of
 from plait.drafting.columns import SPLIT_WORDS, Profile, join_profiles, profile_file
+from plait.drafting.files import DataFiles
 from plait.drafting.guess import Guess, guess_task
-from plait.errors import DataError, RequestError
+from plait.errors import DataError
 from plait.recipe.schema import Source
 from plait.resolve.run import is_reserved
 from plait.resolve.task import default_head
 
-__all__ = ["Draft", "DraftTask", "data_files", "draft_recipe", "inferred"]
+__all__ = ["Draft", "DraftTask", "draft_recipe", "inferred"]
 
 # Words in a file name that say nothing about the task.
 _NOISE = ("ids", "id", "student", "data", "dataset", "labelled", "labeled", "full", "all", "raw")
@@ -71,7 +71,7 @@ class DraftTask:
 
 @dataclass(frozen=True)
 class Draft:
-    """The tasks that were found, and the files that were not used."""
+    """The tasks that were found, and the files and folders that were not used."""
 
     tasks: list[DraftTask]
     unused: dict[str, str] = field(default_factory=dict)  # file → why
@@ -83,38 +83,16 @@ class Draft:
         return "together" if max(sizes) <= _MAX_SIZE_RATIO * min(sizes) else "{name: sampled, by: temperature}"
 
 
-def data_files(places: Sequence[Path]) -> list[Path]:
-    """The given files, and the data files in the given folders."""
-    mistakes: list[str] = []
-    files: list[Path] = []
-    for place in places:
-        if place.is_dir():
-            inside = sorted(path for path in place.iterdir() if path.is_file() and format_of(path))
-            mistakes += [] if inside else [f"{place}: contains no .csv, .tsv, .jsonl or .parquet files"]
-            files += inside
-        elif place.is_file():
-            files.append(place)
-        elif str(place).startswith("hub:"):
-            mistakes.append(
-                f"{place}: init reads only local files; download the dataset, or write a recipe that names it"
-            )
-        else:
-            mistakes.append(f"{place}: no such file or folder; check the path")
-    if mistakes:
-        raise RequestError(*mistakes)
-    return list(dict.fromkeys(files))
-
-
-def draft_recipe(files: Sequence[Path]) -> Draft:
-    """Inspect the files and group those of one task; raises a DataError if none can be trained on."""
+def draft_recipe(files: DataFiles | Sequence[Path]) -> Draft:
+    """Inspect the files and group those of one task; raises a DataError with every reason if none can be trained on."""
+    given = files if isinstance(files, DataFiles) else DataFiles(list(files), frozenset(files))
     unused: dict[str, str] = {}
     groups: dict[str, list[_File]] = {}
-    mistakes: list[str] = []
-    for path in files:
+    for path in given.files:
         try:
             profile = profile_file(Source(file=str(path)))
         except DataError as error:
-            mistakes += error.mistakes
+            unused[str(path)] = _reason(path, error)
             continue
         guess = guess_task(profile)
         if isinstance(guess, str):
@@ -122,12 +100,18 @@ def draft_recipe(files: Sequence[Path]) -> Draft:
         else:
             split, name = _split_and_name(path, guess)
             groups.setdefault(name, []).append(_File(split, profile, guess))
-    if mistakes:
-        raise DataError(*mistakes)
     tasks = [task for name, group in groups.items() for task in _draft_tasks(name, group)]
+    unused |= given.unused
     if not tasks:
         raise DataError(*(f"{file}: {why}" for file, why in unused.items()), "none of the files can be trained on")
     return Draft(_distinct_names(tasks), unused)
+
+
+def _reason(path: Path, error: DataError) -> str:
+    """Why a file cannot be read, without its path."""
+    first = error.mistakes[0].removeprefix(str(path))
+    line = re.match(r":(\d+): ", first)
+    return f"line {line[1]}: {first[line.end() :]}" if line else first.removeprefix(": ")
 
 
 def _split_and_name(path: Path, guess: Guess) -> tuple[str | None, str]:

@@ -138,7 +138,7 @@ def test_files_without_text_or_rows_are_not_used(tmp_path):
     draft = draft_recipe(data_files([tmp_path]))
     assert {Path(file).name: why for file, why in draft.unused.items()} == {
         "empty.csv": "it has no rows",
-        "numbers.csv": "it has no text column",
+        "numbers.csv": "it has no text column; name it with --text",
     }
 
 
@@ -147,7 +147,7 @@ def test_nothing_to_train_on_is_reported_with_every_reason(tmp_path):
     with pytest.raises(DataError) as caught:
         draft_recipe([tmp_path / "numbers.csv"])
     assert caught.value.mistakes == (
-        f"{tmp_path}/numbers.csv: it has no text column",
+        f"{tmp_path}/numbers.csv: it has no text column; name it with --text",
         "none of the files can be trained on",
     )
 

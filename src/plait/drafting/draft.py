@@ -9,7 +9,7 @@ from pathlib import Path
 from plait.data.kinds import KINDS
 from plait.drafting.columns import SPLIT_WORDS, Profile, join_profiles, profile_file
 from plait.drafting.files import DataFiles
-from plait.drafting.guess import Guess, guess_task
+from plait.drafting.guess import GivenColumns, Guess, guess_task, missing_columns
 from plait.errors import DataError
 from plait.recipe.schema import Source
 from plait.resolve.run import is_reserved
@@ -83,25 +83,36 @@ class Draft:
         return "together" if max(sizes) <= _MAX_SIZE_RATIO * min(sizes) else "{name: sampled, by: temperature}"
 
 
-def draft_recipe(files: DataFiles | Sequence[Path]) -> Draft:
-    """Inspect the files and group those of one task; raises a DataError with every reason if none can be trained on."""
-    given = files if isinstance(files, DataFiles) else DataFiles(list(files), frozenset(files))
+def draft_recipe(files: DataFiles | Sequence[Path], given: GivenColumns | None = None) -> Draft:
+    """Inspect the files and group those of one task; raises a DataError with every reason if none can be trained on.
+
+    A file that was named must have the given columns; one that was found in a folder is left out if it lacks them.
+    """
+    inputs = files if isinstance(files, DataFiles) else DataFiles(list(files), frozenset(files))
+    given = given or GivenColumns()
     unused: dict[str, str] = {}
+    mistakes: list[str] = []
     groups: dict[str, list[_File]] = {}
-    for path in given.files:
+    for path in inputs.files:
         try:
             profile = profile_file(Source(file=str(path)))
         except DataError as error:
             unused[str(path)] = _reason(path, error)
             continue
-        guess = guess_task(profile)
+        if missing := missing_columns(profile, given):
+            mistakes += [f"{path}: {why}" for why in missing] if path in inputs.named else []
+            unused[str(path)] = missing[0]
+            continue
+        guess = guess_task(profile, given)
         if isinstance(guess, str):
             unused[str(path)] = guess
         else:
             split, name = _split_and_name(path, guess)
             groups.setdefault(name, []).append(_File(split, profile, guess))
-    tasks = [task for name, group in groups.items() for task in _draft_tasks(name, group)]
-    unused |= given.unused
+    if mistakes:
+        raise DataError(*mistakes)
+    tasks = [task for name, group in groups.items() for task in _draft_tasks(name, group, given)]
+    unused |= inputs.unused
     if not tasks:
         raise DataError(*(f"{file}: {why}" for file, why in unused.items()), "none of the files can be trained on")
     return Draft(_distinct_names(tasks), unused)
@@ -135,7 +146,7 @@ def _as_name(words: str) -> str:
     return re.sub(r"\W+", "_", words).strip("_").lower() or "task"
 
 
-def _draft_tasks(name: str, group: Sequence[_File]) -> list[DraftTask]:
+def _draft_tasks(name: str, group: Sequence[_File], given: GivenColumns) -> list[DraftTask]:
     """The task of files with one name; several if their columns differ, or if several folders have one each."""
     by_columns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[_File]] = {}
     for file in group:
@@ -147,20 +158,20 @@ def _draft_tasks(name: str, group: Sequence[_File]) -> list[DraftTask]:
             folders.setdefault(file.path.resolve().parent, []).append(file)
         splits = Counter(file.split or "train" for file in alike)
         if len(folders) == 1 or max(splits.values()) == 1:
-            tasks.append(_draft_task(name, alike))
+            tasks.append(_draft_task(name, alike, given))
         else:  # the same split in two folders: these are two datasets
-            tasks += [_draft_task(_as_name(f"{folder.name}_{name}"), files) for folder, files in folders.items()]
+            tasks += [_draft_task(_as_name(f"{folder.name}_{name}"), its, given) for folder, its in folders.items()]
     return tasks
 
 
-def _draft_task(name: str, files: Sequence[_File]) -> DraftTask:
+def _draft_task(name: str, files: Sequence[_File], given: GivenColumns) -> DraftTask:
     """One task and the files of its splits."""
     notes: list[str] = []
     splits: dict[str, list[Source] | float] = {}
     rows: dict[str, int] = {}
     ordered = sorted(files, key=lambda file: ("train", None, "dev", "test").index(file.split))
     has_train = any(file.split in ("train", None) for file in ordered)
-    guess = _guess_together(ordered)
+    guess = _guess_together(ordered, given)
     for place, file in enumerate(ordered):
         split = file.split or "train"
         if not has_train and place == 0:
@@ -188,15 +199,15 @@ def _draft_task(name: str, files: Sequence[_File]) -> DraftTask:
     return DraftTask(name, guess, splits, rows, [*guess.notes, *notes])
 
 
-def _guess_together(files: Sequence[_File]) -> Guess:
+def _guess_together(files: Sequence[_File], given: GivenColumns) -> Guess:
     """How to read the files of one task: as the training files suggest, but with the score range of all files."""
     if len(files) == 1:
         return files[0].guess
     training = [file.profile for file in files if file.split in ("train", None)] or [files[0].profile]
-    from_all = guess_task(join_profiles([file.profile for file in files]))
+    from_all = guess_task(join_profiles([file.profile for file in files]), given)
     if isinstance(from_all, Guess) and KINDS[from_all.kind].is_score:
         return from_all
-    from_training = guess_task(join_profiles(training))
+    from_training = guess_task(join_profiles(training), given)
     return from_training if isinstance(from_training, Guess) else files[0].guess
 
 

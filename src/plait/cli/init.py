@@ -15,6 +15,7 @@ __all__ = ["command"]
 @click.option("--encoder", default="minilm", show_default=True, help="The encoder to train.")
 @click.option("--text", "text", multiple=True, metavar="COLUMN", help="The text column; twice for pairs.")
 @click.option("--label", metavar="COLUMN", help="The label column.")
+@click.option("--encoding", default="utf-8", show_default=True, help="The encoding of the files: latin-1, cp1252, ...")
 @click.option("--recursive", is_flag=True, help="Also read the sub-folders of a folder.")
 @click.option("--force", is_flag=True, help="Overwrite an existing recipe.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
@@ -24,6 +25,7 @@ def command(
     encoder: str,
     text: tuple[str, ...],
     label: str | None,
+    encoding: str,
     recursive: bool,
     force: bool,
     as_json: bool,
@@ -41,6 +43,7 @@ def command(
     from plait.drafting.guess import GivenColumns
     from plait.drafting.yaml_text import write_draft
     from plait.errors import RequestError
+    from plait.recipe.normalize import as_encoding
 
     if out.is_dir():
         raise RequestError(f"--out {out}: is a folder; give the name of a file")
@@ -54,7 +57,11 @@ def command(
         )
     if double := next((name for name in text if (*text, label).count(name) > 1), None):
         raise RequestError(f"--text {double}: the column is given twice; each column has one role")
-    draft = draft_recipe(data_files(files, recursive=recursive), GivenColumns(text, label))
+    try:
+        known = str(as_encoding(encoding))
+    except ValueError as error:
+        raise RequestError(f"--encoding: {error}") from None
+    draft = draft_recipe(data_files(files, recursive=recursive), GivenColumns(text, label), known)
     bad = write_draft(draft, out, encoder)
     if as_json:
         print_json({"recipe": out, "tasks": inferred(draft), "unused": draft.unused, "bad_rows": bad})

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from plait.data.kinds import KINDS
+from plait.data.readers.lines import NOT_UTF8
 from plait.drafting.columns import SPLIT_WORDS, Profile, join_profiles, profile_file
 from plait.drafting.files import DataFiles
 from plait.drafting.guess import GivenColumns, Guess, guess_task, missing_columns
@@ -45,6 +46,7 @@ class DraftTask:
     splits: dict[str, list[Source] | float]  # files, or a share of the training data
     rows: dict[str, int]
     notes: list[str]
+    encoding: str = "utf-8"  # of its files
 
     @property
     def head(self) -> str:
@@ -83,7 +85,9 @@ class Draft:
         return "together" if max(sizes) <= _MAX_SIZE_RATIO * min(sizes) else "{name: sampled, by: temperature}"
 
 
-def draft_recipe(files: DataFiles | Sequence[Path], given: GivenColumns | None = None) -> Draft:
+def draft_recipe(
+    files: DataFiles | Sequence[Path], given: GivenColumns | None = None, encoding: str = "utf-8"
+) -> Draft:
     """Inspect the files and group those of one task; raises a DataError with every reason if none can be trained on.
 
     A file that was named must have the given columns; one that was found in a folder is left out if it lacks them.
@@ -95,7 +99,7 @@ def draft_recipe(files: DataFiles | Sequence[Path], given: GivenColumns | None =
     groups: dict[str, list[_File]] = {}
     for path in inputs.files:
         try:
-            profile = profile_file(Source(file=str(path)))
+            profile = profile_file(Source(file=str(path)), encoding)
         except DataError as error:
             unused[str(path)] = _reason(path, error)
             continue
@@ -121,6 +125,8 @@ def draft_recipe(files: DataFiles | Sequence[Path], given: GivenColumns | None =
 def _reason(path: Path, error: DataError) -> str:
     """Why a file cannot be read, without its path."""
     first = error.mistakes[0].removeprefix(str(path))
+    if NOT_UTF8 in first:
+        first += ", or use --encoding latin-1"
     line = re.match(r":(\d+): ", first)
     return f"line {line[1]}: {first[line.end() :]}" if line else first.removeprefix(": ")
 
@@ -196,7 +202,9 @@ def _draft_task(name: str, files: Sequence[_File], given: GivenColumns) -> Draft
             f"no dev data; holding out {share:.0%} of train, with no text in both; to use a file, set dev: FILE"
         )
     rows = {split: rows[split] for split in ("train", "dev", "test") if split in rows}
-    return DraftTask(name, guess, splits, rows, [*guess.notes, *notes])
+    notes += [note for file in ordered for note in file.profile.notes]
+    encoding = next((file.profile.encoding for file in files if file.profile.encoding != "utf-8"), "utf-8")
+    return DraftTask(name, guess, splits, rows, [*guess.notes, *notes], encoding)
 
 
 def _guess_together(files: Sequence[_File], given: GivenColumns) -> Guess:

@@ -3,11 +3,14 @@
 import difflib
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from plait.data.kinds import Kind
 from plait.data.labels import as_number, class_order, guess_kind, listed
+from plait.data.read import only_column_problem
+from plait.data.similar import similar_note
 from plait.drafting.columns import Column, Profile
 from plait.recipe.yaml_quote import quoted
 
@@ -58,6 +61,7 @@ class Guess:
     unbalanced: bool = False  # one class is far more common than another
     mean_words: float = 0.0  # per text
     others: tuple[str, ...] = ()  # columns that could also be labels
+    typos: bool = False  # some classes are probably others, misspelt
     notes: list[str] = field(default_factory=list)  # what was assumed, and how to change it
 
 
@@ -82,6 +86,8 @@ def guess_task(profile: Profile, given: GivenColumns = GivenColumns()) -> Guess 
     if not profile.rows:
         return f"it has no valid rows: {profile.problem}" if profile.problem else "it has no rows"
     notes: list[str] = []
+    if problem := only_column_problem(list(profile.columns)):
+        return problem
     texts, labels = _candidates(profile, given, notes)
     if not texts:
         return "it has no text column; name it with --text"
@@ -94,8 +100,8 @@ def guess_task(profile: Profile, given: GivenColumns = GivenColumns()) -> Guess 
         return Guess(text, (), "triplets", mean_words=mean_words, notes=notes)
     if not labels:
         return _why_no_label(profile)
-    if given.label is not None and labels[0].distinct == 1:
-        return _constant(labels[0])
+    if given.label is not None and (problem := _unlike_label(labels[0])):
+        return problem
     if not (readable := [column for column in labels if not column.label_problem]):
         return str(labels[0].label_problem)
     labels = readable
@@ -164,7 +170,24 @@ def _named_labels(profile: Profile) -> list[Column]:
 def _why_no_label(profile: Profile) -> str:
     if constant := next((column for column in _named_labels(profile) if column.distinct == 1), None):
         return _constant(constant)
+    named = (column for column in profile.columns.values() if _is_named_like(column, _LABEL_NAMES))
+    if unlike := next((column for column in named if column.all_differ and not column.is_text), None):
+        score = f"; if it is a score, --label {quoted(unlike.name)} reads it" if unlike.is_number else ""
+        return f"{_different(unlike)}: an id or a date{score}"
     return "it has no label column; name it with --label, or use the file with plait predict or plait embed"
+
+
+def _unlike_label(column: Column) -> str | None:
+    """Why the values of a column cannot be learned, although a user names it as the label."""
+    if column.distinct == 1:
+        return _constant(column)
+    if column.all_differ and not column.is_number and not column.is_list and not column.separator:
+        return f"{_different(column)}: an id, a date or a text? name another column with --label"
+    return None
+
+
+def _different(column: Column) -> str:
+    return f"{column.name!r} has {column.distinct:,} different values in {len(column.values):,} rows"
 
 
 def _constant(column: Column) -> str:
@@ -230,12 +253,13 @@ def _read_label(guess: Guess, column: Column) -> Guess:
     pair = len(guess.text) == 2
     if column.is_list or (column.separator and not pair):
         separator = None if column.is_list else column.separator
-        found = {word for value in column.values for word in listed(value, separator) or ()}
+        found = Counter(word for value in column.values for word in listed(value, separator) or ())
         if separator:
             notes.append(
                 f"splitting {name} at {separator!r} into several labels; "
                 f"to treat each cell as one class, write label: {name}"
             )
+        notes += [note] if (note := similar_note(found)) else []
         return replace(
             guess, kind="multilabel", classes=tuple(sorted(found, key=class_order)), separator=separator, notes=notes
         )
@@ -249,7 +273,9 @@ def _read_label(guess: Guess, column: Column) -> Guess:
     if kind == "score":
         low, high = float(math.floor(min(numbers))), float(math.ceil(max(numbers)))
         notes.append(f"assuming that {name} ranges from {low:g} to {high:g}; change range if it does not")
-        if integers:
+        if integers and column.all_differ:
+            notes.append(f"{_different(column)}: an id? a score? it is read as a score")
+        elif integers:
             notes.append(f"to predict classes instead of scores, write label: {{column: {name}, kind: classes}}")
         return replace(guess, kind=kind, range=(low, high), notes=notes)
     if integers and kind == "classes" and column.distinct > 2:
@@ -260,4 +286,6 @@ def _read_label(guess: Guess, column: Column) -> Guess:
     counts = column.class_counts
     unbalanced = max(counts.values()) > 5 * min(counts.values())
     classes = tuple(sorted(counts, key=class_order)) if kind == "classes" else ()
-    return replace(guess, kind=kind, classes=classes, unbalanced=unbalanced, notes=notes)
+    typos = similar_note(counts) if kind == "classes" else None
+    notes += [typos] if typos else []
+    return replace(guess, kind=kind, classes=classes, unbalanced=unbalanced, typos=bool(typos), notes=notes)

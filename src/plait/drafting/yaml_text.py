@@ -100,6 +100,8 @@ def _task_lines(task: DraftTask, folder: Path) -> list[str]:
     for split in SPLITS:
         if split in task.splits:
             lines.append(f"    {split}: {_source_text(task.splits[split], folder)}")
+    if task.encoding != "utf-8":
+        lines.append(f"    encoding: {quoted(task.encoding)}")
     lines.append(f"    text: {_list_text(guess.text)}")
     if guess.label:
         lines.append(f"    label: {_label_text(guess)}")
@@ -144,7 +146,7 @@ def _label_text(guess: Guess) -> str:
     if guess.kind == "multilabel":
         separator = f", separator: {quoted(guess.separator)}" if guess.separator else ""
         return f"{{column: {column}, kind: multilabel{separator}}}"
-    if guess.kind == "classes" and len(guess.classes) <= 12:
+    if guess.kind == "classes" and len(guess.classes) <= 12 and not guess.typos:
         words = [word if re.fullmatch(r"-?\d+", word) else quoted(word) for word in guess.classes]
         classes = ", ".join(f"{word}: {word}" for word in words)
         return f"{{column: {column}, classes: {{{classes}}}}}    # value in the data: name to display"

@@ -220,7 +220,7 @@ def _same_rows(one: Provenance, other: Provenance, task: str, split: str) -> boo
     shared = [name for name in SPLITS if isinstance(here[name], float) or (folded and name == "test")]
     from_train = split in ("train", *shared)
     limits = ("rows", "train_rows") if split == "train" else ("dev_rows", "choose_rows")
-    reading = {"text", "label", "quoting", "derive", "train" if split in shared else split, *limits, *shared}
+    reading = {"text", "label", "quoting", "encoding", "derive", "train" if split in shared else split, *limits, *shared}
     if folded and from_train:
         reading.add("rows")
     if any(here.get(key) != there.get(key) for key in reading):

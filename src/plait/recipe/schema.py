@@ -18,6 +18,7 @@ from pydantic import (
 
 from plait.recipe.normalize import (
     as_class_weights,
+    as_encoding,
     as_fold,
     as_interval,
     as_label,
@@ -225,6 +226,8 @@ class Task(_Frozen):
     hypothesis and label."""
     quoting: Literal["quoted", "unquoted"] | None = None
     """Whether fields may be quoted. Null: quoted in .csv, whatever its delimiter, and unquoted in .tsv."""
+    encoding: Annotated[str, BeforeValidator(as_encoding)] = "utf-8"
+    """The encoding of the files of text: `latin-1`, `cp1252`, or another that Python knows."""
     head: HeadChoice | None = None
     """What turns embeddings into predictions; or `{same_as: TASK}`, the head of another task, weights included. Null:
     chosen by the kind of label; none if no loss would train it."""

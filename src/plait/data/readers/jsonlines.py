@@ -15,9 +15,9 @@ _JSON_TYPES = {
 }  # fmt: skip
 
 
-def read_json_lines(file: BinaryIO) -> Table:
+def read_json_lines(file: BinaryIO, encoding: str = "utf-8") -> Table:
     """The table of an open file; numbers, booleans and lists become text."""
-    return Table(None, _records(Lines(file)))
+    return Table(None, _records(Lines(file, encoding)))
 
 
 def _records(lines: Lines) -> Iterator[Record]:

@@ -27,6 +27,8 @@ from reading import read, sources
         ("a.csv", '\ufeff"text","label"\n"a; b","1"\n"c","2"\n'),
         ("a.csv", "other,label,,text\nx,1,y,a; b\nx,2,y,c\n"),  # other columns, one without a name
         ("a.jsonl", '{"text": "a; b", "label": 1}\n{"label": "2", "text": "c", "other": []}\n'),
+        ("a.json", '[{"text": "a; b", "label": 1},\n{"label": "2", "text": "c", "other": []}]\n'),
+        ("a.json", '{"text": "a; b", "label": 1}\n{"text": "c", "label": 2}\n'),
         ("a.ndjson", '\ufeff{"text": "a; b", "label": 1}\r\n{"text": "c", "label": 2}'),
     ],
 )

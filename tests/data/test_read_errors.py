@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from plait.data.read import read_rows
+from plait.data.read import FORMAT_NAMES, read_rows
 from plait.errors import DataError
 from reading import (
     AFTER_QUOTE,
@@ -82,10 +82,9 @@ UNREADABLE: dict[str, tuple[str, bytes, list[str]]] = {
         ["a.parquet: cannot be read as parquet (Parquet file size is 0 bytes); replace it with an intact file"],
     ),
     "an unknown file format": (
-        "a.xlsx",
+        "a.xls",
         HEADER,
-    LATIN,
-        ["a.xlsx: unknown file format; plait reads .csv, .tsv and .jsonl (also with .gz), and .parquet"],
+        [f"a.xls: unknown file format; plait reads {FORMAT_NAMES}"],
     ),
 }
 
@@ -194,7 +193,7 @@ def test_an_unreadable_file_does_not_hide_bad_rows_of_another(tmp_path):
     with pytest.raises(DataError) as caught:
         read_rows(sources(tmp_path, "b.xls", "gone.csv", "gone.jsonl", "gone.parquet", "a.csv"), ["text", "label"])
     assert caught.value.mistakes == (
-        f"{tmp_path}/b.xls: unknown file format; plait reads .csv, .tsv and .jsonl (also with .gz), and .parquet",
+        f"{tmp_path}/b.xls: unknown file format; plait reads {FORMAT_NAMES}",
         f"{tmp_path}/gone.csv: cannot be read: No such file or directory",
         f"{tmp_path}/gone.jsonl: cannot be read: No such file or directory",
         f"{tmp_path}/gone.parquet: cannot be read: No such file or directory",

@@ -11,10 +11,12 @@ from typing import BinaryIO
 
 from plait.data.readers.delimited import read_delimited
 from plait.data.readers.hub import hub_columns, read_hub
+from plait.data.readers.jsonarray import read_json
 from plait.data.readers.jsonlines import read_json_lines
 from plait.data.readers.lines import NOT_UTF8
 from plait.data.readers.parquet import read_parquet
 from plait.data.readers.records import Nested, Record, Table
+from plait.data.readers.xlsx import read_xlsx
 from plait.errors import DataError, did_you_mean
 from plait.recipe.schema import Source
 
@@ -38,10 +40,13 @@ __all__ = [
 ]
 
 SHOWN = 20  # bad rows per file that a message lists; the others are only counted
-# File name ending → format; all but parquet may be compressed, as in .csv.gz.
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
-BINARY_FORMATS = ("parquet",)  # neither compressed with gzip nor in an encoding of text
-FORMAT_NAMES = ".csv, .tsv and .jsonl (also with .gz), and .parquet"
+# File name ending → format; those of text may be compressed, as in .csv.gz.
+FORMATS = {
+    ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet",
+    ".pq": "parquet", ".xlsx": "xlsx",
+}  # fmt: skip
+BINARY_FORMATS = {"parquet": read_parquet, "xlsx": read_xlsx}  # without an encoding of text
+FORMAT_NAMES = ".csv, .tsv, .jsonl and .json (also with .gz), .parquet and .xlsx"
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Rows:
 
 
 def format_of(path: Path) -> str | None:
-    """csv, tsv, jsonl or parquet, by the file name; None for any other."""
+    """csv, tsv, jsonl, json, parquet or xlsx, by the file name; None for any other."""
     name = path.name.lower()
     compressed = name.endswith(".gz")
     kind = FORMATS.get(Path(name.removesuffix(".gz")).suffix)
@@ -85,19 +90,21 @@ def open_table(path: Path, *, quoting: str | None = None, encoding: str = "utf-8
     kind = format_of(path)
     if kind is None:
         raise DataError(f"{path}: unknown file format; plait reads {FORMAT_NAMES}")
-    if kind == "parquet":
+    if kind in BINARY_FORMATS:
         if not path.is_file():
             raise DataError(f"{path}: cannot be read: No such file or directory")
-        return read_parquet(path)
+        return BINARY_FORMATS[kind](path)
     with _opened(path) as file:
         columns = parse(file, str(path), kind, quoting, encoding).columns
     return Table(columns, _records(path, kind, quoting, encoding))
 
 
 def parse(file: BinaryIO, name: str, kind: str, quoting: str | None, encoding: str = "utf-8") -> Table:
-    """The table of an open csv, tsv or jsonl file; csv is quoted and tsv is not, unless `quoting` says otherwise."""
+    """The table of an open csv, tsv, jsonl or json file; csv is quoted and tsv is not, unless `quoting` says otherwise."""
     if kind == "jsonl":
         return read_json_lines(file, encoding)
+    if kind == "json":
+        return read_json(file, name, encoding)
     quoted = quoting == "quoted" if quoting else kind == "csv"
     delimiter = "\t" if kind == "tsv" else None
     return read_delimited(file, name, delimiter=delimiter, quoted=quoted, encoding=encoding)

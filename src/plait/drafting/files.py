@@ -9,7 +9,7 @@ from plait.errors import RequestError
 
 __all__ = ["DataFiles", "data_files", "unused_sentences"]
 
-_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+_SPREADSHEETS = (".xls", ".xlsm", ".ods", ".numbers")
 _ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 _SHOWN = 5  # files that one line names; the others are only counted
 
@@ -81,7 +81,7 @@ def _why_no_data(path: Path) -> str:
     if not path.is_file():
         return "not a regular file, or a broken link"
     if suffix in _SPREADSHEETS:
-        return "a spreadsheet that plait cannot read; save it as .csv"
+        return "a spreadsheet that plait cannot read; save it as .xlsx or .csv"
     if suffix in _ARCHIVES:
         return "an archive; unpack it"
     if suffix in (".txt", ".dat", ""):

@@ -209,8 +209,8 @@ class Task(_Frozen):
     """A name, labelled data, a head, one or more losses, a metric."""
 
     train: _Sources
-    """The training data: a file (csv, tsv, jsonl, each also as .gz, or parquet), a `hub:` name, `{file, where}`, or a
-    list of these."""
+    """The training data: a file (csv, tsv, jsonl, json, each also as .gz, or parquet, xlsx), a `hub:` name,
+    `{file, where}`, or a list of these."""
     dev: _SourcesOrShare = ()
     """The data that selects the best model; or a share such as 0.2 to split off the training data, with no text on both
     sides."""

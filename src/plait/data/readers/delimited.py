@@ -3,11 +3,11 @@
 import csv
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from plait.data.readers.lines import Line, Lines
-from plait.data.readers.records import Record, Table
+from plait.data.readers.records import Record, Table, unique_columns
 from plait.errors import DataError
 
 __all__ = ["read_delimited"]
@@ -35,14 +35,11 @@ def read_delimited(
     taken, columns, problem = next(reader.fields(), ([], [], None))
     if not columns and not problem:
         raise DataError(f"{name}:1: the header line is empty; write the column names there")
-    if columns.count("") > 1:  # common in spreadsheet exports; each column keeps its own values
-        columns = [column or f"column {place}" for place, column in enumerate(columns, start=1)]
-    duplicates = [column for column in dict.fromkeys(columns) if columns.count(column) > 1]
     problems = [line.problem for line in taken if line.problem] + [problem] * bool(problem)
-    problems += [f"duplicate column {column!r}; rename one of them" for column in duplicates]
     if problems:
         raise DataError(f"{name}:1: {problems[0]}")
-    return Table(tuple(columns), reader.records(columns))
+    names = unique_columns(columns, name)
+    return Table(names, reader.records(names))
 
 
 def _guess_delimiter(header: str) -> str:
@@ -102,7 +99,7 @@ class _RecordReader:
         below = text.count("\n", 0, complete.end() if complete else 0)
         return f"{words} in line {self._taken[0].number + below}" if below else ""
 
-    def records(self, columns: list[str]) -> Iterator[Record]:
+    def records(self, columns: Sequence[str]) -> Iterator[Record]:
         """The rows below the header."""
         between = re.escape(self._delimiter)
         quoted, plain = '"[^"]*(?:""[^"]*)*"', rf'[^"{between}\r\n]*'

@@ -47,6 +47,7 @@ SPELLED: Mapping[Callable[..., object], Sequence[str]] = {
     normalize.as_words: ["a list of classes", "a mapping of classes to names"],
     normalize.as_word: ["a value"],
     normalize.as_fold: ["NUMBER/OF"],
+    normalize.as_encoding: ["a name of an encoding"],
     normalize.as_interval: ["`epoch`", "a whole number above 0"],
     normalize.as_class_weights: ["`balanced`", "a mapping of classes to numbers above 0"],
 }

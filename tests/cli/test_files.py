@@ -36,7 +36,9 @@ def test_predict_a_file(trained_run, plait, source, task, kind, tmp_path):
 def test_predict_lists_and_spreadsheets(trained_run, plait, given, kind, tmp_path):
     source, same = (write_rows(tmp_path / f"in.{form}", rows_of(9)) for form in (given, "csv"))
     for name in (source, same):
-        plait("predict", trained_run, "same", "--input", name, "--output", tmp_path / f"{name.stem}-{name.suffix}.{kind}")
+        plait(
+            "predict", trained_run, "same", "--input", name, "--output", tmp_path / f"{name.stem}-{name.suffix}.{kind}"
+        )
     found, expected = (read_rows(tmp_path / f"{name.stem}-{name.suffix}.{kind}") for name in (source, same))
     assert found == expected and len(found) == 9
 

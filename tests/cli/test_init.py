@@ -23,7 +23,9 @@ def test_init_names_the_files_that_it_does_not_use(folder, plait):
     (folder / "a.txt").write_text("")
     (folder / "b.txt").write_text("")
     (folder / "more").mkdir()
-    write_csv(folder / "more" / "second.csv", ["text", "label"], [[text, "ab"[n % 2]] for n, text in enumerate(texts())])
+    write_csv(
+        folder / "more" / "second.csv", ["text", "label"], [[text, "ab"[n % 2]] for n, text in enumerate(texts())]
+    )
     out, _ = plait("init", "data")
     assert "data/empty.csv is not used: line 1: the file is empty; add a header line with the column names\n" in out
     assert "data/a.txt, data/b.txt are not used: plain text; " in out
@@ -45,7 +47,10 @@ def test_init_takes_the_columns_that_are_named(folder, plait):
     [
         (["--label", "topics"], "no column 'topics'; did you mean 'topic'? its columns are subject, body, mood, topic"),
         (["--label", "body", "--text", "body"], "--text body: the column is given twice; each column has one role"),
-        (["--label", "a", "--text", "b", "--text", "c", "--text", "d"], "--text: 3 columns; a task has one text, a pair"),
+        (
+            ["--label", "a", "--text", "b", "--text", "c", "--text", "d"],
+            "--text: 3 columns; a task has one text, a pair",
+        ),
     ],
 )
 def test_columns_that_make_no_sense_are_refused(folder, plait, options, message):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from plait.data.read import FORMAT_NAMES
 from plait.inference import stream
 from streaming import read_rows, rows_of, write_rows
 

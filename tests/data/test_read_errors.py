@@ -55,8 +55,8 @@ UNREADABLE: dict[str, tuple[str, bytes, list[str]]] = {
         "a.tsv",
         b"text,label\na,1\n",
         [
-            "a.tsv:1: the only column is 'text,label'; a .csv file has commas, semicolons, tabs or | between columns, a "
-            ".tsv tabs"
+            "a.tsv:1: the only column is 'text,label'; separate columns by commas, semicolons, tabs or | in .csv, by "
+            "tabs in .tsv"
         ],
     ),
     "a truncated gzip file": ("a.csv.gz", COMPRESSED[: len(COMPRESSED) // 2], [f"a.csv.gz: {DAMAGED}"]),

@@ -27,8 +27,7 @@ def test_typos_are_found_and_other_classes_left_alone(counts, typos):
 def test_a_note_has_both_numbers_and_the_map():
     counts = {"billing": 9, "Billing": 2, "refund": 9, "no": 3, "No": 1}
     assert similar_note(counts) == (
-        "5 classes, 3 if these are typos; to put them together, write "
-        'map: {Billing: billing, "No": "no"} in the label'
+        '5 classes, 3 if these are typos; to put them together, write map: {Billing: billing, "No": "no"} in the label'
     )
     assert similar_note({"a": 1, "b": 2}) is None
 

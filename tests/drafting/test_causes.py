@@ -65,7 +65,7 @@ def test_columns_between_bars_are_found_and_other_separators_named(tmp_path):
     (task,) = draft_recipe([tmp_path / "a.csv"]).tasks
     assert (task.guess.text, task.guess.label) == (("text",), ("label",))
     (tmp_path / "b.csv").write_text("\n".join(["text|label", *lines]).replace("|", "^"))
-    assert why_unused(tmp_path / "b.csv").startswith("the only column is 'text^label'; a .csv file has commas, ")
+    assert why_unused(tmp_path / "b.csv").startswith("the only column is 'text^label'; separate columns by commas, ")
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ def posts(tmp_path):
 @pytest.mark.parametrize(
     ("given", "text", "label", "kind"),
     [
-        (GivenColumns(label="topic"), ("body",), ("topic",), "classes"),
-        (GivenColumns(text=("subject",)), ("subject",), ("mood",), "classes"),
+        (GivenColumns(label="mood"), ("body",), ("mood",), "classes"),
+        (GivenColumns(text=("subject",)), ("subject",), ("topic",), "classes"),
         (GivenColumns(("body", "subject"), "topic"), ("body", "subject"), ("topic",), "classes"),
         (GivenColumns(("subject", "body", "mood")), ("subject", "body", "mood"), (), "triplets"),
         (GivenColumns(text=("mood",), label="topic"), ("mood",), ("topic",), "classes"),

@@ -22,8 +22,8 @@ def test_labels_that_all_differ_are_refused(tmp_path, form):
     with pytest.raises(DataError) as caught:
         resolve(recipe(tmp_path, words))
     assert caught.value.mistakes[-1].endswith(
-        "'label' has 30 different values in 30 rows: an id, a date, a score? name another column, or write kind: score, "
-        "or kind: classes if each is a class"
+        "'label' has 30 different values in 30 rows: an id, a date, a score? name another column, or write "
+        "kind: score, or kind: classes if each is a class"
     )
 
 

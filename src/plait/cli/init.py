@@ -33,7 +33,7 @@ def command(
     """Inspect data files and write a recipe for them.
 
     FILE is a data file, or a folder of them. Detects the text and label columns unless they are given, the kind of each
-    task and its splits, and writes a commented recipe that is ready to train. Says of every other file why it is not used.
+    task and its splits, and writes a commented recipe that is ready to train. Says why it does not use the other files.
     """
     import shlex
 

@@ -149,8 +149,8 @@ def _predict_every(
     outputs: dict[Path, tuple[str, str]] = {}
     for task, source in given:
         kind = format_of(Path(source))
-        written = {"tsv": "csv", "xlsx": "csv", "json": "jsonl"}.get(kind or "", kind)
-        name = f"{task.replace('/', '-')}.{written}"
+        suffix = {"tsv": "csv", "xlsx": "csv", "json": "jsonl"}.get(kind or "", kind)
+        name = f"{task.replace('/', '-')}.{suffix}"
         if kind is None or source.startswith("hub:"):
             mistakes.append(f"--every {task}={source}: unknown file format; plait reads {FORMAT_NAMES}")
             continue

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from plait.data.readers.delimited import read_delimited
 from plait.data.readers.hub import hub_columns, read_hub
-from plait.data.readers.jsonarray import read_json
+from plait.data.readers.jsonarray import read_json_list
 from plait.data.readers.jsonlines import read_json_lines
 from plait.data.readers.lines import NOT_UTF8
 from plait.data.readers.parquet import read_parquet
@@ -100,11 +100,11 @@ def open_table(path: Path, *, quoting: str | None = None, encoding: str = "utf-8
 
 
 def parse(file: BinaryIO, name: str, kind: str, quoting: str | None, encoding: str = "utf-8") -> Table:
-    """The table of an open csv, tsv, jsonl or json file; csv is quoted and tsv is not, unless `quoting` says otherwise."""
+    """The table of an open file of text; csv is quoted and tsv is not, unless `quoting` says otherwise."""
     if kind == "jsonl":
         return read_json_lines(file, encoding)
     if kind == "json":
-        return read_json(file, name, encoding)
+        return read_json_list(file, name, encoding)
     quoted = quoting == "quoted" if quoting else kind == "csv"
     delimiter = "\t" if kind == "tsv" else None
     return read_delimited(file, name, delimiter=delimiter, quoted=quoted, encoding=encoding)
@@ -185,7 +185,9 @@ def only_column_problem(columns: Sequence[str]) -> str | None:
     """What is wrong if a file seems to have one column because something else separates its columns."""
     if len(columns) != 1 or not re.search(r"[,;|\t:^~]", columns[0]):
         return None
-    return f"the only column is {columns[0]!r}; a .csv file has commas, semicolons, tabs or | between columns, a .tsv tabs"
+    return (
+        f"the only column is {columns[0]!r}; separate columns by commas, semicolons, tabs or | in .csv, by tabs in .tsv"
+    )
 
 
 def check_columns(name: str, table: Table, needed: Sequence[str]) -> None:

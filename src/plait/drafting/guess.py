@@ -218,9 +218,7 @@ def _named_texts(profile: Profile, labels: Sequence[Column]) -> list[Column]:
     ]
 
 
-def _choose_texts(
-    texts: list[Column], labels: Sequence[Column], given: GivenColumns, notes: list[str]
-) -> list[Column]:
+def _choose_texts(texts: list[Column], labels: Sequence[Column], given: GivenColumns, notes: list[str]) -> list[Column]:
     """One text, a pair, or a triplet unless a label is given; adds to `notes` what was assumed."""
     by_name = {column.name.strip().lower(): column for column in texts}
     for names in _TRIPLETS:

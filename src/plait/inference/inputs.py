@@ -45,7 +45,7 @@ def open_input(
 ) -> Input:
     """Open a file, or standard input for `-`; fails if a needed column is missing.
 
-    Each row of jsonl and json names its own columns, so the file is read twice, first to collect them. Rows from a pipe are
+    Each row of JSON names its own columns, so the file is read twice, first to collect them. Rows from a pipe are
     stored in an unnamed file in the folder `keep_in` meanwhile; without a folder they are processed as they come. With
     `ends`, only columns whose names have one of these endings must be known.
     """

@@ -220,10 +220,12 @@ def _same_rows(one: Provenance, other: Provenance, task: str, split: str) -> boo
     shared = [name for name in SPLITS if isinstance(here[name], float) or (folded and name == "test")]
     from_train = split in ("train", *shared)
     limits = ("rows", "train_rows") if split == "train" else ("dev_rows", "choose_rows")
-    reading = {"text", "label", "quoting", "encoding", "derive", "train" if split in shared else split, *limits, *shared}
+    reading = {"text", "label", "quoting", "derive", "train" if split in shared else split, *limits, *shared}
     if folded and from_train:
         reading.add("rows")
     if any(here.get(key) != there.get(key) for key in reading):
+        return False
+    if here.get("encoding", "utf-8") != there.get("encoding", "utf-8"):  # models of 0.1 have no such key
         return False
     by_seed = here.get("rows") or (here.get("train_rows") and one.recipe.get("draw") is None)
     drawn = (split == "train" and by_seed) or (shared and from_train)

@@ -9,7 +9,16 @@ from plait.data.derive import as_derived
 from plait.data.examples import Examples, examples_from, in_order
 from plait.data.folds import hold_out_fold
 from plait.data.kinds import KINDS, Kind
-from plait.data.labels import Labels, class_of, guess_kind, is_label, labels_from, map_labels, mostly_different, unused_in_map
+from plait.data.labels import (
+    Labels,
+    class_of,
+    guess_kind,
+    is_label,
+    labels_from,
+    map_labels,
+    mostly_different,
+    unused_in_map,
+)
 from plait.data.read import BadRow, Rows, row_mistakes
 from plait.data.similar import similar_note
 from plait.data.splits import cut_train, divide, divide_dev, draw_seed, limit_rows, read_splits
@@ -225,8 +234,8 @@ def _resolve_labels(task: Task, columns: dict[str, list[str]], known: TaskSpec |
     count = sum(map(is_label, first))
     if silent and kind == "classes" and mostly_different(len(labels.classes), count):
         raise DataError(
-            f"{given.column[0]!r} has {len(labels.classes):,} different values in {count:,} rows: an id, a date, a score? "
-            "name another column, or write kind: score, or kind: classes if each is a class"
+            f"{given.column[0]!r} has {len(labels.classes):,} different values in {count:,} rows: an id, a date, "
+            "a score? name another column, or write kind: score, or kind: classes if each is a class"
         )
     return replace(labels, map=mapping)
 

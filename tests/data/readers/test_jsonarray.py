@@ -56,7 +56,10 @@ def test_items_that_are_no_objects_or_lack_a_column_are_bad_rows(tmp_path):
         ("[]\n[{}]", "a.json:1: invalid JSON: there is more after the end of the list; keep one list per file"),
         ('[\n{"a": 1, "a": 2}]', "a.json:2: duplicate key 'a'; remove one of them"),
         ("[" * 100_000, "a.json:1: invalid JSON: nested too deeply"),
-        (b'[\n{"text": "\xe9"}]', "a.json:2: not UTF-8; save the file as UTF-8, or write encoding: latin-1 in the task"),
+        (
+            b'[\n{"text": "\xe9"}]',
+            "a.json:2: not UTF-8; save the file as UTF-8, or write encoding: latin-1 in the task",
+        ),
     ],
 )
 def test_a_file_that_is_no_list_is_reported_with_the_reason(tmp_path, content, expected):

@@ -21,9 +21,7 @@ class _TooManyLines(Exception):
     """A record does not end."""
 
 
-def read_delimited(
-    file: BinaryIO, name: str, *, delimiter: str | None, quoted: bool, encoding: str = "utf-8"
-) -> Table:
+def read_delimited(file: BinaryIO, name: str, *, delimiter: str | None, quoted: bool, encoding: str = "utf-8") -> Table:
     """The table of an open file. If no delimiter is given, it is guessed from the header."""
     csv.field_size_limit(sys.maxsize)
     lines = Lines(file, encoding)

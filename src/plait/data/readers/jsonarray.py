@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from plait.data.readers.jsonlines import (
     DuplicateKey,
-    explain,
+    explain_json,
     object_without_duplicates,
     read_json_lines,
     record_of,
@@ -17,13 +17,13 @@ from plait.data.readers.lines import NOT_UTF8
 from plait.data.readers.records import Record, Table
 from plait.errors import DataError
 
-__all__ = ["read_json"]
+__all__ = ["read_json_list"]
 
 _EXPECTED = "expected a list of objects, such as [{...}, {...}], or one object per line"
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
-def read_json(file: BinaryIO, name: str, encoding: str = "utf-8") -> Table:
+def read_json_list(file: BinaryIO, name: str, encoding: str = "utf-8") -> Table:
     """The table of an open file, which is read into memory; numbers, booleans and lists become text."""
     return Table(None, _records(file, name, encoding))
 
@@ -71,9 +71,9 @@ def _items(text: str, name: str) -> Iterator[Record]:
             value, end = decoder.raw_decode(text, place)
         except json.JSONDecodeError as error:
             line = error.lineno
-            raise wrong(explain(error)) from None
+            raise wrong(explain_json(error)) from None
         except (DuplicateKey, RecursionError, ValueError) as error:
-            raise wrong(explain(error)) from None
+            raise wrong(explain_json(error)) from None
         yield record_of(line, value, text[place:end], "a list of JSON objects")
         place = skip_space(end)
         more = text.startswith(",", place)

@@ -8,7 +8,7 @@ from typing import BinaryIO
 from plait.data.readers.lines import Line, Lines
 from plait.data.readers.records import Record, Table, as_text
 
-__all__ = ["DuplicateKey", "explain", "object_without_duplicates", "read_json_lines", "record_of"]
+__all__ = ["DuplicateKey", "explain_json", "object_without_duplicates", "read_json_lines", "record_of"]
 
 _JSON_TYPES = {
     list: "an array", str: "a string", int: "a number", float: "a number", bool: "a boolean", type(None): "null",
@@ -40,7 +40,7 @@ def object_without_duplicates(pairs: Sequence[tuple[str, object]]) -> dict[str, 
     return found
 
 
-def explain(error: Exception) -> str:
+def explain_json(error: Exception) -> str:
     """Why a text is not JSON, from what the decoder raised."""
     if isinstance(error, DuplicateKey):
         return str(error)
@@ -65,5 +65,5 @@ def _parse_line(line: Line) -> Record:
     try:
         value = json.loads(line.text.rstrip("\r\n"), object_pairs_hook=object_without_duplicates)
     except (DuplicateKey, RecursionError, ValueError) as error:
-        return Record(line.number, {}, explain(error), line.text)
+        return Record(line.number, {}, explain_json(error), line.text)
     return record_of(line.number, value, line.text, "one JSON object per line")

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 from tiny import sentences, write_csv, write_tasks
 
 # Task → its text columns, all of which the rows of `rows_of` have.
@@ -55,10 +57,15 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
 
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)
         return path
+    if kind == "xlsx":
+        write_sheets(path, [list(rows[0]), *(list(row.values()) for row in rows)])
+        return path
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "wt", newline="", encoding="utf-8") as file:
         if kind == "jsonl":
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        elif kind == "json":
+            json.dump(rows, file, indent=1)
         elif kind == "tsv":  # not quoted
             lines = [list(rows[0]), *(list(row.values()) for row in rows)]
             file.writelines("\t".join(str(cell).replace("\n", " ") for cell in line) + "\n" for line in lines)
@@ -67,6 +74,18 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
             writer.writeheader()
             writer.writerows(rows)
     return path
+
+
+def write_sheets(path: Path, *sheets: list[list]) -> None:
+    """Write a spreadsheet; skips the test if openpyxl is missing."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for rows in sheets:
+        sheet = book.create_sheet()
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
 
 
 def read_rows(path: Path) -> list[dict]:

@@ -31,6 +31,25 @@ def test_predict_a_file(trained_run, plait, source, task, kind, tmp_path):
     assert names(tmp_path) == ["in.csv", output.name]
 
 
+@pytest.mark.parametrize("given", ["json", "json.gz", "xlsx"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_predict_lists_and_spreadsheets(trained_run, plait, given, kind, tmp_path):
+    source, same = (write_rows(tmp_path / f"in.{form}", rows_of(9)) for form in (given, "csv"))
+    for name in (source, same):
+        plait(
+            "predict", trained_run, "same", "--input", name, "--output", tmp_path / f"{name.stem}-{name.suffix}.{kind}"
+        )
+    found, expected = (read_rows(tmp_path / f"{name.stem}-{name.suffix}.{kind}") for name in (source, same))
+    assert found == expected and len(found) == 9
+
+
+@pytest.mark.parametrize(("given", "written"), [("json", "mood.jsonl"), ("xlsx", "mood.csv")])
+def test_predict_every_list_and_spreadsheet(trained_run, plait, given, written, tmp_path):
+    source = write_rows(tmp_path / f"in.{given}", rows_of(9))
+    plait("predict", trained_run, "--every", f"mood={source}", "--output", tmp_path / "out")
+    assert names(tmp_path / "out") == [written] and len(read_rows(tmp_path / "out" / written)) == 9
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "npy"])
 def test_embed_a_file(trained_run, plait, source, kind, tmp_path):
     plait("embed", trained_run, "--input", source, "--output", output := tmp_path / f"out.{kind}")
@@ -92,7 +111,7 @@ def test_a_missing_column_gives_one_message(trained_run, plait, source, tmp_path
         (["--input", "in.csv", "--output", "o.csv.gz"], "unknown file format"),
         (["--input", "none.csv", "--output", "o.csv"], "--input none.csv: no such file"),
         (["--input", ".", "--output", "o.csv"], "--input .: a folder; give one file"),
-        (["--input", "note.txt", "--output", "o.csv"], "note.txt: unknown file format; use .csv, .tsv or .jsonl"),
+        (["--input", "note.txt", "--output", "o.csv"], "note.txt: unknown file format; plait reads .csv, .tsv"),
         (["--input", "in.csv", "--output", "o.csv", "--resume"], "o.csv: there is nothing to resume"),
         (["--input", "in.csv", "--output", "o.csv", "--errors", "in.csv"], "--errors in.csv: is the input itself"),
         (["--input", "in.csv"], "--input and --output go together"),

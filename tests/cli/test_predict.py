@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from plait.data.read import FORMAT_NAMES
 from plait.inference import stream
 from streaming import read_rows, rows_of, write_rows
 
@@ -61,7 +62,7 @@ def test_all_mistakes_are_reported_at_once_and_nothing_is_written(trained_run, p
         "plait: --every same=gone.csv: no such file",
         "plait: --every near: expected TASK=FILE",
         f"plait: --every {good}: mood.csv is already the output of mood",
-        "plait: --every tags=hub:x: unknown file format; use .csv, .tsv, .jsonl or .parquet",
+        f"plait: --every tags=hub:x: unknown file format; plait reads {FORMAT_NAMES}",
     ]
     assert not (tmp_path / "out").exists()
 

@@ -9,7 +9,7 @@ import plait
 from plait.errors import PlaitError
 from plait.model.directory.record import open_directory
 from plait.runs.origins import find_split
-from reading import EMPTY_FILE, OPEN_QUOTE, TOO_FEW
+from reading import EMPTY_FILE, LATIN, OPEN_QUOTE, TOO_FEW
 
 OUT_OF_RANGE = "is outside the range 0 to 5; the label's `range` sets it"
 
@@ -56,7 +56,8 @@ def test_bad_rows_stop_a_run_and_are_reported_together(tiny_recipe, tmp_path):
     with pytest.raises(PlaitError) as caught:
         plait.train(recipe, tmp_path / "run")
     more = "mood-train.csv: ... and 5 more bad rows, 25 in all"
-    assert list(caught.value.mistakes) == [*expected[:20], more, *expected[25:]]
+    latin = f"mood-train.csv: 1 row is not UTF-8; {LATIN}"
+    assert list(caught.value.mistakes) == [*expected[:20], more, latin, *expected[25:]]
     assert not (tmp_path / "run" / "run.json").exists()
 
 

@@ -19,6 +19,7 @@ from reading import read, sources
         ("a.csv", "text,label\na; b,1\nc,2\n"),
         ("a.csv", "text,label\na; b,1\nc,2"),  # no newline at the end
         ("a.csv", 'text;label\n"a; b";1\nc;2\n'),
+        ("a.csv", 'text|label\n"a; b"|1\nc|2\n'),
         ("a.csv", "text\tlabel\na; b\t1\nc\t2\n"),
         ("a.tsv", "text\tlabel\na; b\t1\nc\t2\n"),
         ("a.csv", "text,label\r\na; b,1\r\nc,2\r\n"),
@@ -26,6 +27,8 @@ from reading import read, sources
         ("a.csv", '\ufeff"text","label"\n"a; b","1"\n"c","2"\n'),
         ("a.csv", "other,label,,text\nx,1,y,a; b\nx,2,y,c\n"),  # other columns, one without a name
         ("a.jsonl", '{"text": "a; b", "label": 1}\n{"label": "2", "text": "c", "other": []}\n'),
+        ("a.json", '[{"text": "a; b", "label": 1},\n{"label": "2", "text": "c", "other": []}]\n'),
+        ("a.json", '{"text": "a; b", "label": 1}\n{"text": "c", "label": 2}\n'),
         ("a.ndjson", '\ufeff{"text": "a; b", "label": 1}\r\n{"text": "c", "label": 2}'),
     ],
 )
@@ -49,6 +52,28 @@ def test_empty_lines_between_rows_are_skipped_but_counted(tmp_path):
 def test_unicode_line_separators_do_not_end_a_row(tmp_path):
     assert read(tmp_path, "a.csv", "text,label\na\u2028b\x85c,1\n").columns["text"] == ["a\u2028b\x85c"]
     assert read(tmp_path, "a.jsonl", '{"text": "a\u2028b", "label": 1}\n').columns["text"] == ["a\u2028b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "text,label\ncafé,1\nœuvre €,2\n"),
+        ("a.tsv", "text\tlabel\ncafé\t1\nœuvre €\t2\n"),
+        ("a.jsonl", '{"text": "café", "label": 1}\n{"text": "œuvre €", "label": 2}\n'),
+    ],
+)
+def test_a_file_in_another_encoding_is_read(tmp_path, name, content):
+    assert len(read(tmp_path, name, content.encode("cp1252")).bad) == 2
+    rows = read(tmp_path, name, content.encode("cp1252"), encoding="cp1252")
+    assert rows.columns["text"] == ["café", "œuvre €"] and not rows.bad
+    rows = read(tmp_path, name, content.encode("cp1252") + b"\x81\n", encoding="cp1252")
+    assert [row.problem for row in rows.bad] == ["not cp1252 at byte 0 of the line; save the file as UTF-8"]
+
+
+def test_stray_quotes_between_bars_cost_one_row(tmp_path):
+    content = 'text|label\n"a|1\n' + "".join(f"b {number}|2\n" for number in range(9))
+    rows = read(tmp_path, "a.csv", content)
+    assert [row.where for row in rows.bad] == ["a.csv:2"] and len(rows.origins) == 9
 
 
 def test_files_are_read_in_order(tmp_path):

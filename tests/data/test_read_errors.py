@@ -4,13 +4,14 @@ import gzip
 
 import pytest
 
-from plait.data.read import read_rows
+from plait.data.read import FORMAT_NAMES, read_rows
 from plait.errors import DataError
 from reading import (
     AFTER_QUOTE,
     CARRIAGE_RETURN,
     EMPTY_FILE,
     HEADER,
+    LATIN,
     NUL,
     OPEN_QUOTE,
     TOO_FEW,
@@ -41,7 +42,7 @@ UNREADABLE: dict[str, tuple[str, bytes, list[str]]] = {
     "a header in latin-1": (
         "a.csv",
         b"text,label,caf\xe9\na,1,2\n",
-        ["a.csv:1: not UTF-8 at byte 14 of the line; save the file as UTF-8"],
+        ["a.csv:1: not UTF-8 at byte 14 of the line; save the file as UTF-8, or write encoding: latin-1 in the task"],
     ),
     "a header with an open quote": ("a.csv", b'"text,label\na,1\n', [f"a.csv:1: {OPEN_QUOTE}"]),
     "a header with text after a quote": ("a.csv", b'"text" x,label\na,1\n', [f"a.csv:1: {AFTER_QUOTE}"]),
@@ -54,8 +55,8 @@ UNREADABLE: dict[str, tuple[str, bytes, list[str]]] = {
         "a.tsv",
         b"text,label\na,1\n",
         [
-            "a.tsv:1: no column 'text'; allowed: text,label",
-            "a.tsv:1: no column 'label'; did you mean 'text,label'?",
+            "a.tsv:1: the only column is 'text,label'; separate columns by commas, semicolons, tabs or | in .csv, by "
+            "tabs in .tsv"
         ],
     ),
     "a truncated gzip file": ("a.csv.gz", COMPRESSED[: len(COMPRESSED) // 2], [f"a.csv.gz: {DAMAGED}"]),
@@ -81,9 +82,9 @@ UNREADABLE: dict[str, tuple[str, bytes, list[str]]] = {
         ["a.parquet: cannot be read as parquet (Parquet file size is 0 bytes); replace it with an intact file"],
     ),
     "an unknown file format": (
-        "a.xlsx",
+        "a.xls",
         HEADER,
-        ["a.xlsx: unknown file format; use .csv, .tsv or .jsonl (also with .gz), or .parquet"],
+        [f"a.xls: unknown file format; plait reads {FORMAT_NAMES}"],
     ),
 }
 
@@ -102,8 +103,6 @@ def test_a_file_that_cannot_be_read_is_reported_with_the_reason(tmp_path, case):
         ("text,label\na\nb,1,2\nc,3\n", {2: TOO_FEW, 3: TOO_MANY}),
         ('text,label\n"a\nb",1\nc\n', {4: TOO_FEW}),
         (b"text,label\na\0b,1\nc\n", {2: NUL, 3: TOO_FEW}),
-        (b"text,label\nok,1\ncaf\xe9,1\n", {3: "not UTF-8 at byte 3 of the line; save the file as UTF-8"}),
-        (b'text,label\n"a\n\xe9",1\n', {2: "not UTF-8 at byte 0 of the line; save the file as UTF-8 (lines 2 to 3)"}),
         ('text,label\na,1\n"b,2\nc,3\n', {3: OPEN_QUOTE}),
         ('text,label\n"a" b,1\nc\n', {2: AFTER_QUOTE, 3: TOO_FEW}),
         ('text,label\n"a,1\n"b",2\nc\n', {2: AFTER_QUOTE, 4: TOO_FEW}),
@@ -115,6 +114,29 @@ def test_a_file_that_cannot_be_read_is_reported_with_the_reason(tmp_path, case):
 )
 def test_a_bad_csv_file_is_reported_with_line_and_problem(tmp_path, content, expected):
     assert mistakes(tmp_path, "a.csv", content) == [f"a.csv:{line}: {problem}" for line, problem in expected.items()]
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "problem", "rows"),
+    [
+        (b"text,label\nok,1\ncaf\xe9,1\n", 3, "byte 3 of the line; save the file as UTF-8", "1 row is"),
+        (b'text,label\n"a\n\xe9",1\n', 2, "byte 0 of the line; save the file as UTF-8 (lines 2 to 3)", "1 row is"),
+        (b"text,label\n" + b"caf\xe9,1\n" * 20, 2, "byte 3 of the line; save the file as UTF-8", "20 rows are"),
+    ],
+)
+def test_rows_in_another_encoding_are_counted_and_the_cure_is_named(tmp_path, content, line, problem, rows):
+    first, *_, last = mistakes(tmp_path, "a.csv", content)
+    assert first == f"a.csv:{line}: not UTF-8 at {problem}"
+    assert last == f"a.csv: {rows} not UTF-8; {LATIN}"
+
+
+def test_a_quote_that_is_never_closed_is_reported_by_the_line_where_it_opens(tmp_path):
+    found = mistakes(tmp_path, "a.csv", 'text,label\n"a\nb","c\nd\ne\n')
+    opens = "the quote that opens in line 3 is never closed; is a closing quote missing?"
+    assert found == [f"a.csv:2: {opens} (lines 2 to 5)"]
+    found = mistakes(tmp_path, "a.csv", 'text,label\n"a ""\nb","c\nd" e\n')
+    after = "',' expected after '\"' of the field that begins in line 3; is a closing quote missing?"
+    assert found == [f"a.csv:2: {after} (lines 2 to 4)"]
 
 
 def test_every_missing_column_is_reported(tmp_path):
@@ -171,7 +193,7 @@ def test_an_unreadable_file_does_not_hide_bad_rows_of_another(tmp_path):
     with pytest.raises(DataError) as caught:
         read_rows(sources(tmp_path, "b.xls", "gone.csv", "gone.jsonl", "gone.parquet", "a.csv"), ["text", "label"])
     assert caught.value.mistakes == (
-        f"{tmp_path}/b.xls: unknown file format; use .csv, .tsv or .jsonl (also with .gz), or .parquet",
+        f"{tmp_path}/b.xls: unknown file format; plait reads {FORMAT_NAMES}",
         f"{tmp_path}/gone.csv: cannot be read: No such file or directory",
         f"{tmp_path}/gone.jsonl: cannot be read: No such file or directory",
         f"{tmp_path}/gone.parquet: cannot be read: No such file or directory",

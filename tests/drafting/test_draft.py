@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from drafts import draft_of, texts
-from plait.drafting.draft import data_files, draft_recipe
+from plait.drafting.draft import draft_recipe
+from plait.drafting.files import data_files, unused_sentences
 from plait.drafting.yaml_text import write_draft
 from plait.errors import DataError, RequestError
 from plait.recipe.read import read_recipe
@@ -137,7 +138,7 @@ def test_files_without_text_or_rows_are_not_used(tmp_path):
     draft = draft_recipe(data_files([tmp_path]))
     assert {Path(file).name: why for file, why in draft.unused.items()} == {
         "empty.csv": "it has no rows",
-        "numbers.csv": "it has no text column",
+        "numbers.csv": "it has no text column; name it with --text",
     }
 
 
@@ -146,16 +147,97 @@ def test_nothing_to_train_on_is_reported_with_every_reason(tmp_path):
     with pytest.raises(DataError) as caught:
         draft_recipe([tmp_path / "numbers.csv"])
     assert caught.value.mistakes == (
-        f"{tmp_path}/numbers.csv: it has no text column",
+        f"{tmp_path}/numbers.csv: it has no text column; name it with --text",
         "none of the files can be trained on",
     )
 
 
 def test_all_missing_files_are_reported_together(tmp_path):
     with pytest.raises(RequestError) as caught:
-        data_files([tmp_path / "a.csv", tmp_path, Path("hub:owner/name")])
+        data_files([tmp_path / "a.csv", Path("hub:owner/name")])
     assert caught.value.mistakes == (
         f"{tmp_path}/a.csv: no such file or folder; check the path",
-        f"{tmp_path}: contains no .csv, .tsv, .jsonl or .parquet files",
         "hub:owner/name: init reads only local files; download the dataset, or write a recipe that names it",
     )
+
+
+# ---------------------------------------------------------------- folders
+
+ROWS = [[text, "ab"[n % 2]] for n, text in enumerate(texts())]
+TABLE = "plain text; if it is a table, rename it to .csv, or to .tsv if its columns are separated by tabs"
+EMPTY = "line 1: the file is empty; add a header line with the column names"
+
+
+def write_folder(folder: Path) -> None:
+    """One good file among others that cannot be used."""
+    write_csv(folder / "good.csv", ["text", "label"], ROWS)
+    (folder / "empty.csv").write_text("")
+    (folder / "cut.csv.gz").write_bytes(gzip.compress(b"text,label\n" * 99)[:20])
+    (folder / "notes.txt").write_text("call Ann")
+    (folder / "old.zip").write_bytes(b"PK")
+    (folder / "page.html").write_text("<p>")
+    (folder / ".hidden").write_text("")
+    (folder / "gone.csv").symlink_to(folder / "nowhere.csv")
+    (folder / "more").mkdir()
+    write_csv(folder / "more" / "second.csv", ["text", "mood"], ROWS)
+    (folder / "runs").mkdir()
+    (folder / "runs" / "run.json").write_text("{}")
+
+
+def unused_by_name(folder: Path, **options: bool) -> dict[str, str]:
+    draft = draft_recipe(data_files([folder], **options))
+    return {str(Path(file).relative_to(folder)): why for file, why in draft.unused.items()}
+
+
+def test_every_file_of_a_folder_that_is_not_used_is_listed_with_the_reason(tmp_path):
+    write_folder(tmp_path)
+    found = unused_by_name(tmp_path)
+    assert found.pop("page.html").startswith("not a data file; plait reads .csv, ")
+    assert found == {
+        "empty.csv": EMPTY,
+        "cut.csv.gz": "the gzip data is corrupt or truncated; replace the file with an intact one",
+        "notes.txt": TABLE,
+        "old.zip": "an archive; unpack it",
+        "gone.csv": "not a regular file, or a broken link",
+        "more": "a sub-folder; --recursive goes into it",
+        "runs": "a run or a model of plait",
+    }
+
+
+def test_sub_folders_are_read_on_request(tmp_path):
+    write_folder(tmp_path)
+    (tmp_path / "more" / "circle").symlink_to(tmp_path)
+    draft = draft_recipe(data_files([tmp_path], recursive=True))
+    assert [task.name for task in draft.tasks] == ["good", "second"]
+    assert str(tmp_path / "more") not in draft.unused
+
+
+def test_a_folder_with_nothing_usable_is_refused_with_every_reason(tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(DataError) as caught:
+        draft_recipe(data_files([tmp_path]))
+    assert caught.value.mistakes == (
+        f"{tmp_path}/empty.csv: {EMPTY}",
+        f"{tmp_path}/notes.txt: {TABLE}",
+        "none of the files can be trained on",
+    )
+    (tmp_path / "empty.csv").unlink()
+    with pytest.raises(RequestError) as refused:
+        data_files([tmp_path])
+    assert refused.value.mistakes[0] == f"{tmp_path}/notes.txt: {TABLE}"
+    assert refused.value.mistakes[1].startswith(f"{tmp_path}: contains no data files; plait reads .csv, ")
+
+
+def test_files_with_the_same_reason_share_a_sentence():
+    assert unused_sentences({"a": "x", "b": "y", "c": "x"}) == ["a, c are not used: x", "b is not used: y"]
+    many = {str(number): "x" for number in range(9)}
+    assert unused_sentences(many) == ["0, 1, 2, 3, 4 and 4 more are not used: x"]
+
+
+def test_unused_files_are_comments_of_the_recipe(tmp_path):
+    write_folder(tmp_path)
+    write_draft(draft_recipe(data_files([tmp_path])), tmp_path / "recipe.yaml", "minilm")
+    lines = (tmp_path / "recipe.yaml").read_text().splitlines()
+    assert f"# empty.csv is not used: {EMPTY}" in lines
+    assert "# more/ is not used: a sub-folder; --recursive goes into it" in lines

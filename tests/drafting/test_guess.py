@@ -14,7 +14,7 @@ from plait.resolve.run import resolve_tasks
 from tiny import write_csv
 
 STARTER = Path(plait.__file__).parent / "data" / "starter"
-NO_LABEL = "it has no label column; use it with plait predict or plait embed"
+NO_LABEL = "it has no label column; name it with --label, or use the file with plait predict or plait embed"
 PAIR = ("sentence1", "sentence2")
 FIVE = ("0", "1", "2", "3", "4")
 # File → text columns, label columns, kind, classes or range, other columns that could be labels; or why it is not used.

@@ -7,7 +7,8 @@ from ruamel.yaml import YAML
 
 import plait
 from drafts import draft_of, texts
-from plait.drafting.draft import data_files, draft_recipe
+from plait.drafting.draft import draft_recipe
+from plait.drafting.files import data_files
 from plait.drafting.yaml_text import write_draft
 from plait.errors import DataError
 from plait.recipe.read import read_recipe

@@ -13,20 +13,37 @@ __all__ = ["command"]
     "--out", type=click.Path(path_type=Path), default=Path("recipe.yaml"), show_default=True, help="The recipe's file."
 )
 @click.option("--encoder", default="minilm", show_default=True, help="The encoder to train.")
+@click.option("--text", "text", multiple=True, metavar="COLUMN", help="The text column; twice for pairs.")
+@click.option("--label", metavar="COLUMN", help="The label column.")
+@click.option("--encoding", default="utf-8", show_default=True, help="The encoding of the files: latin-1, cp1252, ...")
+@click.option("--recursive", is_flag=True, help="Also read the sub-folders of a folder.")
 @click.option("--force", is_flag=True, help="Overwrite an existing recipe.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_json: bool) -> None:
+def command(
+    files: tuple[Path, ...],
+    out: Path,
+    encoder: str,
+    text: tuple[str, ...],
+    label: str | None,
+    encoding: str,
+    recursive: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
     """Inspect data files and write a recipe for them.
 
-    FILE is a data file, or a folder of them. Detects the text and label columns, the kind of each task and its splits,
-    and writes a commented recipe that is ready to train.
+    FILE is a data file, or a folder of them. Detects the text and label columns unless they are given, the kind of each
+    task and its splits, and writes a commented recipe that is ready to train. Says why it does not use the other files.
     """
     import shlex
 
     from plait.cli.display import console, print_json, print_table
-    from plait.drafting.draft import data_files, draft_recipe, inferred
+    from plait.drafting.draft import draft_recipe, inferred
+    from plait.drafting.files import data_files, unused_sentences
+    from plait.drafting.guess import GivenColumns
     from plait.drafting.yaml_text import write_draft
     from plait.errors import RequestError
+    from plait.recipe.normalize import as_encoding
 
     if out.is_dir():
         raise RequestError(f"--out {out}: is a folder; give the name of a file")
@@ -34,7 +51,17 @@ def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_js
         raise RequestError(f"{out}: already exists; choose another --out, or use --force to overwrite it")
     if not out.resolve().parent.is_dir():
         raise RequestError(f"{out}: its folder does not exist")
-    draft = draft_recipe(data_files(files))
+    if len(text) > (3 if label is None else 2):
+        raise RequestError(
+            f"--text: {len(text)} columns; a task has one text, a pair, or a triplet, which has no --label"
+        )
+    if double := next((name for name in text if (*text, label).count(name) > 1), None):
+        raise RequestError(f"--text {double}: the column is given twice; each column has one role")
+    try:
+        known = str(as_encoding(encoding))
+    except ValueError as error:
+        raise RequestError(f"--encoding: {error}") from None
+    draft = draft_recipe(data_files(files, recursive=recursive), GivenColumns(text, label), known)
     bad = write_draft(draft, out, encoder)
     if as_json:
         print_json({"recipe": out, "tasks": inferred(draft), "unused": draft.unused, "bad_rows": bad})
@@ -55,8 +82,8 @@ def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_js
     for task in draft.tasks:
         for note in task.notes:
             screen.print(f"{task.name}: {note}", soft_wrap=True)
-    for file, why in draft.unused.items():
-        screen.print(f"{file} is not used: {why}", soft_wrap=True)
+    for sentence in unused_sentences(draft.unused):
+        screen.print(sentence, soft_wrap=True)
     if bad:
         screen.print(f"{bad:,} rows are unusable and will be skipped (bad_rows: skip); plait check lists them")
     screen.print(f"\nWrote {out}. Next:", soft_wrap=True)

@@ -133,7 +133,7 @@ def _predict_every(
     """Predict for every TASK=FILE into a folder; all mistakes are reported before the first one begins."""
     from functools import partial
 
-    from plait.data.read import format_of
+    from plait.data.read import FORMAT_NAMES, format_of
     from plait.errors import DataError, RequestError
     from plait.inference.inputs import open_input
     from plait.inference.leaderboard import leaderboard_file, leaderboard_job
@@ -149,9 +149,10 @@ def _predict_every(
     outputs: dict[Path, tuple[str, str]] = {}
     for task, source in given:
         kind = format_of(Path(source))
-        name = f"{task.replace('/', '-')}.{'csv' if kind == 'tsv' else kind}"
+        suffix = {"tsv": "csv", "xlsx": "csv", "json": "jsonl"}.get(kind or "", kind)
+        name = f"{task.replace('/', '-')}.{suffix}"
         if kind is None or source.startswith("hub:"):
-            mistakes.append(f"--every {task}={source}: unknown file format; use .csv, .tsv, .jsonl or .parquet")
+            mistakes.append(f"--every {task}={source}: unknown file format; plait reads {FORMAT_NAMES}")
             continue
         if leaderboard:
             try:

@@ -27,10 +27,12 @@ __all__ = [
     "labels_from",
     "listed",
     "map_labels",
+    "mostly_different",
     "unused_in_map",
 ]
 
 MOST = 0.9  # share of the values that must look like a kind; the others are then bad rows
+_FEW_ROWS = 20  # of which each may have a class of its own
 YES = frozenset({"1", "1.0", "true", "yes"})
 NO = frozenset({"0", "0.0", "false", "no"})
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -260,6 +262,11 @@ def as_number(value: str) -> float | None:
 def is_label(value: str) -> bool:
     """Whether a cell holds a label: not empty, not the NaN that tables write for a missing value, valid Unicode."""
     return value.strip().lower() not in ("", "nan") and is_unicode(value)
+
+
+def mostly_different(distinct: int, rows: int) -> bool:
+    """Whether so many values are distinct that they identify rows, or measure something, rather than name classes."""
+    return rows > _FEW_ROWS and distinct >= MOST * rows
 
 
 def class_of(value: str) -> str:

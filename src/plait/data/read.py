@@ -1,6 +1,7 @@
 """Files → rows of text. No reader silently shifts, merges or drops a row: all bad rows are reported at once."""
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,19 +11,25 @@ from typing import BinaryIO
 
 from plait.data.readers.delimited import read_delimited
 from plait.data.readers.hub import hub_columns, read_hub
+from plait.data.readers.jsonarray import read_json_list
 from plait.data.readers.jsonlines import read_json_lines
+from plait.data.readers.lines import NOT_UTF8
 from plait.data.readers.parquet import read_parquet
 from plait.data.readers.records import Nested, Record, Table
+from plait.data.readers.xlsx import read_xlsx
 from plait.errors import DataError, did_you_mean
 from plait.recipe.schema import Source
 
 __all__ = [
+    "BINARY_FORMATS",
     "FORMATS",
+    "FORMAT_NAMES",
     "SHOWN",
     "BadRow",
     "Rows",
     "check_columns",
     "format_of",
+    "only_column_problem",
     "open_source",
     "open_table",
     "parse",
@@ -33,8 +40,13 @@ __all__ = [
 ]
 
 SHOWN = 20  # bad rows per file that a message lists; the others are only counted
-# File name ending → format; all but parquet may be compressed, as in .csv.gz.
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
+# File name ending → format; those of text may be compressed, as in .csv.gz.
+FORMATS = {
+    ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet",
+    ".pq": "parquet", ".xlsx": "xlsx",
+}  # fmt: skip
+BINARY_FORMATS = {"parquet": read_parquet, "xlsx": read_xlsx}  # without an encoding of text
+FORMAT_NAMES = ".csv, .tsv, .jsonl and .json (also with .gz), .parquet and .xlsx"
 
 
 @dataclass(frozen=True)
@@ -66,33 +78,36 @@ class Rows:
 
 
 def format_of(path: Path) -> str | None:
-    """csv, tsv, jsonl or parquet, by the file name; None for any other."""
+    """csv, tsv, jsonl, json, parquet or xlsx, by the file name; None for any other."""
     name = path.name.lower()
     compressed = name.endswith(".gz")
     kind = FORMATS.get(Path(name.removesuffix(".gz")).suffix)
-    return None if compressed and kind == "parquet" else kind
+    return None if compressed and kind in BINARY_FORMATS else kind
 
 
-def open_table(path: Path, *, quoting: str | None = None) -> Table:
+def open_table(path: Path, *, quoting: str | None = None, encoding: str = "utf-8") -> Table:
     """The columns and rows of a file; the rows are read lazily."""
     kind = format_of(path)
     if kind is None:
-        raise DataError(f"{path}: unknown file format; use .csv, .tsv or .jsonl (also with .gz), or .parquet")
-    if kind == "parquet":
+        raise DataError(f"{path}: unknown file format; plait reads {FORMAT_NAMES}")
+    if kind in BINARY_FORMATS:
         if not path.is_file():
             raise DataError(f"{path}: cannot be read: No such file or directory")
-        return read_parquet(path)
+        return BINARY_FORMATS[kind](path)
     with _opened(path) as file:
-        columns = parse(file, str(path), kind, quoting).columns
-    return Table(columns, _records(path, kind, quoting))
+        columns = parse(file, str(path), kind, quoting, encoding).columns
+    return Table(columns, _records(path, kind, quoting, encoding))
 
 
-def parse(file: BinaryIO, name: str, kind: str, quoting: str | None) -> Table:
-    """The table of an open csv, tsv or jsonl file; csv is quoted and tsv is not, unless `quoting` says otherwise."""
+def parse(file: BinaryIO, name: str, kind: str, quoting: str | None, encoding: str = "utf-8") -> Table:
+    """The table of an open file of text; csv is quoted and tsv is not, unless `quoting` says otherwise."""
     if kind == "jsonl":
-        return read_json_lines(file)
+        return read_json_lines(file, encoding)
+    if kind == "json":
+        return read_json_list(file, name, encoding)
     quoted = quoting == "quoted" if quoting else kind == "csv"
-    return read_delimited(file, name, delimiter="\t" if kind == "tsv" else None, quoted=quoted)
+    delimiter = "\t" if kind == "tsv" else None
+    return read_delimited(file, name, delimiter=delimiter, quoted=quoted, encoding=encoding)
 
 
 @contextmanager
@@ -107,10 +122,10 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _records(path: Path, kind: str, quoting: str | None) -> Iterator[Record]:
+def _records(path: Path, kind: str, quoting: str | None, encoding: str) -> Iterator[Record]:
     """The records of a file, which is open only during iteration."""
     with _opened(path) as file:
-        yield from parse(file, str(path), kind, quoting).records
+        yield from parse(file, str(path), kind, quoting, encoding).records
 
 
 def read_rows(
@@ -119,6 +134,7 @@ def read_rows(
     *,
     lists: Sequence[str] = (),
     quoting: str | None = None,
+    encoding: str = "utf-8",
     split: str = "train",
 ) -> Rows:
     """These columns of all sources, in order; those in `lists` may contain lists, all others must be plain text.
@@ -134,7 +150,7 @@ def read_rows(
     for source in sources:
         needed = [*wanted, *source.where]
         try:
-            table = open_source(source, quoting, split)
+            table = open_source(source, quoting, split, encoding)
             check_columns(source.file, table, needed)
             for record in table.records:
                 where = f"{shown[source.file]}:{record.line}"
@@ -151,17 +167,27 @@ def read_rows(
                     found[column].append(record.values[column])
                 origins.append(where)
         except DataError as error:
-            mistakes += error.mistakes
+            hint = ", or write encoding: latin-1 in the task"
+            mistakes += [f"{mistake}{hint}" if NOT_UTF8 in mistake else mistake for mistake in error.mistakes]
     if mistakes:
         raise DataError(*mistakes, *row_mistakes(bad))
     return Rows(found, origins, bad)
 
 
-def open_source(source: Source, quoting: str | None, split: str) -> Table:
+def open_source(source: Source, quoting: str | None, split: str, encoding: str = "utf-8") -> Table:
     """The table of a file, or of a dataset on the hub."""
     if source.on_hub:
         return Table(tuple(hub_columns(source.file, split)), read_hub(source.file, split))
-    return open_table(Path(source.file), quoting=quoting)
+    return open_table(Path(source.file), quoting=quoting, encoding=encoding)
+
+
+def only_column_problem(columns: Sequence[str]) -> str | None:
+    """What is wrong if a file seems to have one column because something else separates its columns."""
+    if len(columns) != 1 or not re.search(r"[,;|\t:^~]", columns[0]):
+        return None
+    return (
+        f"the only column is {columns[0]!r}; separate columns by commas, semicolons, tabs or | in .csv, by tabs in .tsv"
+    )
 
 
 def check_columns(name: str, table: Table, needed: Sequence[str]) -> None:
@@ -169,6 +195,8 @@ def check_columns(name: str, table: Table, needed: Sequence[str]) -> None:
     columns = table.columns
     if columns is not None and (missing := [column for column in needed if column not in columns]):
         named = [column for column in columns if column]
+        if problem := only_column_problem(named):
+            raise DataError(f"{name}:1: {problem}")
         raise DataError(*(f"{name}:1: no column {column!r}; {did_you_mean(column, named)}" for column in missing))
 
 
@@ -192,13 +220,16 @@ def shown_names(sources: Sequence[Source]) -> dict[str, str]:
 
 
 def row_mistakes(bad: Sequence[BadRow]) -> list[str]:
-    """The first bad rows of each file, and how many more there are."""
-    by_file: dict[str, list[str]] = {}
+    """The first bad rows of each file, how many more there are, and how to read those in another encoding."""
+    by_file: dict[str, list[BadRow]] = {}
     for row in bad:
-        by_file.setdefault(row.where.rpartition(":")[0], []).append(f"{row.where}: {row.problem}")
+        by_file.setdefault(row.where.rpartition(":")[0], []).append(row)
     mistakes: list[str] = []
     for file, found in by_file.items():
-        mistakes += found[:SHOWN]
+        mistakes += [f"{row.where}: {row.problem}" for row in found[:SHOWN]]
         if len(found) > SHOWN:
             mistakes.append(f"{file}: ... and {len(found) - SHOWN:,} more bad rows, {len(found):,} in all")
+        if count := sum(row.problem.startswith(NOT_UTF8) for row in found):
+            rows = "1 row is" if count == 1 else f"{count:,} rows are"
+            mistakes.append(f"{file}: {rows} not UTF-8; if the file is latin-1, write encoding: latin-1 in the task")
     return mistakes

@@ -32,6 +32,7 @@ def read_splits(task: Task, splits: Sequence[str] = SPLITS, fold: str | None = N
                 [*task.text, *task.label_columns],
                 lists=task.label_columns,
                 quoting=task.quoting,
+                encoding=task.encoding,
                 split=split,
             )
         except DataError as error:

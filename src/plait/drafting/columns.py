@@ -2,14 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from plait.data.labels import MOST, NO, YES, as_number, class_of, is_label, listed
-from plait.data.read import open_source
-from plait.data.readers.records import Nested
+from plait.data.labels import MOST, NO, YES, as_number, class_of, is_label, listed, mostly_different
+from plait.data.read import BINARY_FORMATS, format_of, open_source
+from plait.data.readers.lines import NOT_UTF8
+from plait.data.readers.records import Nested, Record
 from plait.recipe.schema import Source
 
 __all__ = ["SPLIT_WORDS", "Column", "Profile", "join_profiles", "profile_file"]
@@ -93,6 +94,11 @@ class Column:
         )
 
     @cached_property
+    def all_differ(self) -> bool:
+        """There are many values, and hardly two are the same."""
+        return mostly_different(self.distinct, len(self.values))
+
+    @cached_property
     def is_named_id(self) -> bool:
         return self.name.strip().lower() in _ID_NAMES
 
@@ -150,22 +156,39 @@ class Profile:
     columns: dict[str, Column]
     rows: int
     problem: str | None = None  # with the first bad row, and its line
+    notes: tuple[str, ...] = ()  # about rows that cannot be read
+    encoding: str = "utf-8"
 
     def split_column(self) -> Column | None:
         """The column that names the split of each row."""
         return next((column for column in self.columns.values() if column.is_split), None)
 
 
-def profile_file(source: Source) -> Profile:
+def profile_file(source: Source, encoding: str = "utf-8") -> Profile:
     """Read every row of a file, since it may be sorted. Bad rows are skipped here and reported later."""
-    table = open_source(source, None, "train")
+    table = open_source(source, None, "train", encoding)
     records = list(table.records)
     sound = [record.values for record in records if not record.problem]
     where = Path(source.file).name
+    notes = [f"{where}: {note}" for note in _bad_row_notes(records)]
     problem = next((f"{where}:{record.line}: {record.problem}" for record in records if record.problem), None)
+    if notes and NOT_UTF8 in notes[0]:
+        problem = notes[0]
     names: Sequence[str] = table.columns or list(dict.fromkeys(name for row in sound for name in row))
     columns = {name: Column(name, [value for row in sound if is_label(value := row.get(name, ""))]) for name in names}
-    return Profile(source, columns, len(sound), problem)
+    used = "utf-8" if format_of(Path(source.file)) in BINARY_FORMATS else encoding
+    return Profile(source, columns, len(sound), problem, tuple(notes), used)
+
+
+def _bad_row_notes(records: Sequence[Record]) -> Iterator[str]:
+    """Why rows cannot be read: their encoding, and the first of any other problem."""
+    latin = sum(record.problem is not None and record.problem.startswith(NOT_UTF8) for record in records)
+    if latin:
+        yield f"{latin:,} of {len(records):,} rows are {NOT_UTF8}; --encoding latin-1 reads them"
+    others = [record for record in records if record.problem and not record.problem.startswith(NOT_UTF8)]
+    if others:
+        first = f"the first in line {others[0].line}: {others[0].problem}"
+        yield f"{len(others):,} of {len(records):,} rows cannot be read, {first}"
 
 
 def join_profiles(profiles: Sequence[Profile]) -> Profile:

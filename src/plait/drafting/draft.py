@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from plait.data.kinds import KINDS
-from plait.data.read import format_of
+from plait.data.readers.lines import NOT_UTF8
 from plait.drafting.columns import SPLIT_WORDS, Profile, join_profiles, profile_file
-from plait.drafting.guess import Guess, guess_task
-from plait.errors import DataError, RequestError
+from plait.drafting.files import DataFiles
+from plait.drafting.guess import GivenColumns, Guess, guess_task, missing_columns
+from plait.errors import DataError
 from plait.recipe.schema import Source
 from plait.resolve.run import is_reserved
 from plait.resolve.task import default_head
 
-__all__ = ["Draft", "DraftTask", "data_files", "draft_recipe", "inferred"]
+__all__ = ["Draft", "DraftTask", "draft_recipe", "inferred"]
 
 # Words in a file name that say nothing about the task.
 _NOISE = ("ids", "id", "student", "data", "dataset", "labelled", "labeled", "full", "all", "raw")
@@ -45,6 +46,7 @@ class DraftTask:
     splits: dict[str, list[Source] | float]  # files, or a share of the training data
     rows: dict[str, int]
     notes: list[str]
+    encoding: str = "utf-8"  # of its files
 
     @property
     def head(self) -> str:
@@ -71,7 +73,7 @@ class DraftTask:
 
 @dataclass(frozen=True)
 class Draft:
-    """The tasks that were found, and the files that were not used."""
+    """The tasks that were found, and the files and folders that were not used."""
 
     tasks: list[DraftTask]
     unused: dict[str, str] = field(default_factory=dict)  # file → why
@@ -83,40 +85,29 @@ class Draft:
         return "together" if max(sizes) <= _MAX_SIZE_RATIO * min(sizes) else "{name: sampled, by: temperature}"
 
 
-def data_files(places: Sequence[Path]) -> list[Path]:
-    """The given files, and the data files in the given folders."""
-    mistakes: list[str] = []
-    files: list[Path] = []
-    for place in places:
-        if place.is_dir():
-            inside = sorted(path for path in place.iterdir() if path.is_file() and format_of(path))
-            mistakes += [] if inside else [f"{place}: contains no .csv, .tsv, .jsonl or .parquet files"]
-            files += inside
-        elif place.is_file():
-            files.append(place)
-        elif str(place).startswith("hub:"):
-            mistakes.append(
-                f"{place}: init reads only local files; download the dataset, or write a recipe that names it"
-            )
-        else:
-            mistakes.append(f"{place}: no such file or folder; check the path")
-    if mistakes:
-        raise RequestError(*mistakes)
-    return list(dict.fromkeys(files))
+def draft_recipe(
+    files: DataFiles | Sequence[Path], given: GivenColumns | None = None, encoding: str = "utf-8"
+) -> Draft:
+    """Inspect the files and group those of one task; raises a DataError with every reason if none can be trained on.
 
-
-def draft_recipe(files: Sequence[Path]) -> Draft:
-    """Inspect the files and group those of one task; raises a DataError if none can be trained on."""
+    A file that was named must have the given columns; one that was found in a folder is left out if it lacks them.
+    """
+    inputs = files if isinstance(files, DataFiles) else DataFiles(list(files), frozenset(files))
+    given = given or GivenColumns()
     unused: dict[str, str] = {}
-    groups: dict[str, list[_File]] = {}
     mistakes: list[str] = []
-    for path in files:
+    groups: dict[str, list[_File]] = {}
+    for path in inputs.files:
         try:
-            profile = profile_file(Source(file=str(path)))
+            profile = profile_file(Source(file=str(path)), encoding)
         except DataError as error:
-            mistakes += error.mistakes
+            unused[str(path)] = _reason(path, error)
             continue
-        guess = guess_task(profile)
+        if missing := missing_columns(profile, given):
+            mistakes += [f"{path}: {why}" for why in missing] if path in inputs.named else []
+            unused[str(path)] = missing[0]
+            continue
+        guess = guess_task(profile, given)
         if isinstance(guess, str):
             unused[str(path)] = guess
         else:
@@ -124,10 +115,20 @@ def draft_recipe(files: Sequence[Path]) -> Draft:
             groups.setdefault(name, []).append(_File(split, profile, guess))
     if mistakes:
         raise DataError(*mistakes)
-    tasks = [task for name, group in groups.items() for task in _draft_tasks(name, group)]
+    tasks = [task for name, group in groups.items() for task in _draft_tasks(name, group, given)]
+    unused |= inputs.unused
     if not tasks:
         raise DataError(*(f"{file}: {why}" for file, why in unused.items()), "none of the files can be trained on")
     return Draft(_distinct_names(tasks), unused)
+
+
+def _reason(path: Path, error: DataError) -> str:
+    """Why a file cannot be read, without its path."""
+    first = error.mistakes[0].removeprefix(str(path))
+    if NOT_UTF8 in first:
+        first += ", or use --encoding latin-1"
+    line = re.match(r":(\d+): ", first)
+    return f"line {line[1]}: {first[line.end() :]}" if line else first.removeprefix(": ")
 
 
 def _split_and_name(path: Path, guess: Guess) -> tuple[str | None, str]:
@@ -151,7 +152,7 @@ def _as_name(words: str) -> str:
     return re.sub(r"\W+", "_", words).strip("_").lower() or "task"
 
 
-def _draft_tasks(name: str, group: Sequence[_File]) -> list[DraftTask]:
+def _draft_tasks(name: str, group: Sequence[_File], given: GivenColumns) -> list[DraftTask]:
     """The task of files with one name; several if their columns differ, or if several folders have one each."""
     by_columns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[_File]] = {}
     for file in group:
@@ -163,20 +164,20 @@ def _draft_tasks(name: str, group: Sequence[_File]) -> list[DraftTask]:
             folders.setdefault(file.path.resolve().parent, []).append(file)
         splits = Counter(file.split or "train" for file in alike)
         if len(folders) == 1 or max(splits.values()) == 1:
-            tasks.append(_draft_task(name, alike))
+            tasks.append(_draft_task(name, alike, given))
         else:  # the same split in two folders: these are two datasets
-            tasks += [_draft_task(_as_name(f"{folder.name}_{name}"), files) for folder, files in folders.items()]
+            tasks += [_draft_task(_as_name(f"{folder.name}_{name}"), its, given) for folder, its in folders.items()]
     return tasks
 
 
-def _draft_task(name: str, files: Sequence[_File]) -> DraftTask:
+def _draft_task(name: str, files: Sequence[_File], given: GivenColumns) -> DraftTask:
     """One task and the files of its splits."""
     notes: list[str] = []
     splits: dict[str, list[Source] | float] = {}
     rows: dict[str, int] = {}
     ordered = sorted(files, key=lambda file: ("train", None, "dev", "test").index(file.split))
     has_train = any(file.split in ("train", None) for file in ordered)
-    guess = _guess_together(ordered)
+    guess = _guess_together(ordered, given)
     for place, file in enumerate(ordered):
         split = file.split or "train"
         if not has_train and place == 0:
@@ -201,18 +202,20 @@ def _draft_task(name: str, files: Sequence[_File]) -> DraftTask:
             f"no dev data; holding out {share:.0%} of train, with no text in both; to use a file, set dev: FILE"
         )
     rows = {split: rows[split] for split in ("train", "dev", "test") if split in rows}
-    return DraftTask(name, guess, splits, rows, [*guess.notes, *notes])
+    notes += [note for file in ordered for note in file.profile.notes]
+    encoding = next((file.profile.encoding for file in files if file.profile.encoding != "utf-8"), "utf-8")
+    return DraftTask(name, guess, splits, rows, [*guess.notes, *notes], encoding)
 
 
-def _guess_together(files: Sequence[_File]) -> Guess:
+def _guess_together(files: Sequence[_File], given: GivenColumns) -> Guess:
     """How to read the files of one task: as the training files suggest, but with the score range of all files."""
     if len(files) == 1:
         return files[0].guess
     training = [file.profile for file in files if file.split in ("train", None)] or [files[0].profile]
-    from_all = guess_task(join_profiles([file.profile for file in files]))
+    from_all = guess_task(join_profiles([file.profile for file in files]), given)
     if isinstance(from_all, Guess) and KINDS[from_all.kind].is_score:
         return from_all
-    from_training = guess_task(join_profiles(training))
+    from_training = guess_task(join_profiles(training), given)
     return from_training if isinstance(from_training, Guess) else files[0].guess
 
 

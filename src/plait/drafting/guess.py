@@ -1,16 +1,20 @@
 """Which task a file is for: its texts, its label, the kind of label, and the alternatives."""
 
+import difflib
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from plait.data.kinds import Kind
 from plait.data.labels import as_number, class_order, guess_kind, listed
+from plait.data.read import only_column_problem
+from plait.data.similar import similar_note
 from plait.drafting.columns import Column, Profile
 from plait.recipe.yaml_quote import quoted
 
-__all__ = ["Guess", "guess_task"]
+__all__ = ["GivenColumns", "Guess", "guess_task", "missing_columns"]
 
 # Common names of label and text columns, the most reliable first.
 _LABEL_NAMES = (
@@ -32,6 +36,19 @@ _TRIPLETS = (("anchor", "positive", "negative"), ("sent0", "sent1", "hard_neg"),
 
 
 @dataclass(frozen=True)
+class GivenColumns:
+    """The columns that a user names, so that they need not be guessed."""
+
+    text: tuple[str, ...] = ()
+    label: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.text, self.label) if self.label is not None else self.text
+
+
+@dataclass(frozen=True)
 class Guess:
     """How to read a file as a task."""
 
@@ -44,33 +61,47 @@ class Guess:
     unbalanced: bool = False  # one class is far more common than another
     mean_words: float = 0.0  # per text
     others: tuple[str, ...] = ()  # columns that could also be labels
+    typos: bool = False  # some classes are probably others, misspelt
     notes: list[str] = field(default_factory=list)  # what was assumed, and how to change it
 
 
-def guess_task(profile: Profile) -> Guess | str:
-    """The task that a file is for, or why it cannot be used."""
-    texts = [column for column in profile.columns.values() if column.is_text]
-    labels = [c for c in profile.columns.values() if c.is_label and (not c.is_text or c.separator)]
-    texts = [column for column in texts if column not in labels]
-    if not labels:
-        labels = [column for column in _named_labels(profile) if column not in texts and column.distinct > 1]
+def missing_columns(profile: Profile, given: GivenColumns) -> list[str]:
+    """What to say about each given column that a file does not have."""
+    names = [name for name in profile.columns if name]
+    return [
+        f"no column {column!r}; {_closest(column, names)}its columns are {', '.join(names)}"
+        for column in given.names
+        if column not in profile.columns
+    ]
+
+
+def _closest(column: str, names: Sequence[str]) -> str:
+    by_case = {name.lower(): name for name in reversed(names)}
+    close = difflib.get_close_matches(column.lower(), by_case, n=1)
+    return f"did you mean {by_case[close[0]]!r}? " if close else ""
+
+
+def guess_task(profile: Profile, given: GivenColumns = GivenColumns()) -> Guess | str:  # noqa: B008  # it is frozen
+    """The task that a file is for, or why it cannot be used. The file must have the given columns."""
     if not profile.rows:
         return f"it has no valid rows: {profile.problem}" if profile.problem else "it has no rows"
-    if not texts:
-        texts = _named_texts(profile, labels)
-        labels = [column for column in labels if column not in texts]
     notes: list[str] = []
-    if not texts and (texts := _single_words(profile, labels)):
-        notes.append(f"using {quoted(texts[0].name)} as the text, although its values are single words")
+    if problem := only_column_problem(list(profile.columns)):
+        return problem
+    texts, labels = _candidates(profile, given, notes)
     if not texts:
-        return "it has no text column"
-    chosen = _choose_texts(texts, bool(labels), notes)
+        return "it has no text column; name it with --text"
+    chosen = texts if given.text else _choose_texts(texts, labels, given, notes)
+    if empty := next((column for column in (*chosen, *labels) if not column.values), None):
+        return f"the column {empty.name!r} is empty"
     mean_words = sum(column.mean_words for column in chosen) / len(chosen)
     text = tuple(column.name for column in chosen)
     if len(chosen) == 3:
         return Guess(text, (), "triplets", mean_words=mean_words, notes=notes)
     if not labels:
         return _why_no_label(profile)
+    if given.label is not None and (problem := _unlike_label(labels[0])):
+        return problem
     if not (readable := [column for column in labels if not column.label_problem]):
         return str(labels[0].label_problem)
     labels = readable
@@ -95,6 +126,28 @@ def guess_task(profile: Profile) -> Guess | str:
     return _read_label(Guess(text, (label.name,), "classes", mean_words=mean_words, others=others, notes=notes), label)
 
 
+def _candidates(profile: Profile, given: GivenColumns, notes: list[str]) -> tuple[list[Column], list[Column]]:
+    """The columns that may be texts and those that may be labels: the given ones, or what the values look like."""
+    free = replace(
+        profile, columns={name: column for name, column in profile.columns.items() if name not in given.names}
+    )
+    texts = [column for column in free.columns.values() if column.is_text]
+    labels = [c for c in free.columns.values() if c.is_label and (not c.is_text or c.separator)]
+    texts = [column for column in texts if column not in labels]
+    if not labels:
+        labels = [column for column in _named_labels(free) if column not in texts and column.distinct > 1]
+    if given.label is not None:
+        labels = [profile.columns[given.label]]
+    if given.text:
+        return [profile.columns[name] for name in given.text], labels
+    if not texts:
+        texts = _named_texts(free, labels)
+        labels = [column for column in labels if column not in texts]
+    if not texts and (texts := _single_words(free, labels)):
+        notes.append(f"using {quoted(texts[0].name)} as the text, although its values are single words")
+    return texts, labels
+
+
 def _rank(name: str, names: Sequence[str]) -> int:
     """The position of a name in a list of common names; the end for any other name."""
     plain = name.strip().lower()
@@ -116,8 +169,29 @@ def _named_labels(profile: Profile) -> list[Column]:
 
 def _why_no_label(profile: Profile) -> str:
     if constant := next((column for column in _named_labels(profile) if column.distinct == 1), None):
-        return f"every row has the same {constant.name!r}, {constant.values[0]!r}; there is nothing to learn"
-    return "it has no label column; use it with plait predict or plait embed"
+        return _constant(constant)
+    named = (column for column in profile.columns.values() if _is_named_like(column, _LABEL_NAMES))
+    if unlike := next((column for column in named if column.all_differ and not column.is_text), None):
+        score = f"; if it is a score, --label {quoted(unlike.name)} reads it" if unlike.is_number else ""
+        return f"{_different(unlike)}: an id or a date{score}"
+    return "it has no label column; name it with --label, or use the file with plait predict or plait embed"
+
+
+def _unlike_label(column: Column) -> str | None:
+    """Why the values of a column cannot be learned, although a user names it as the label."""
+    if column.distinct == 1:
+        return _constant(column)
+    if column.all_differ and not column.is_number and not column.is_list and not column.separator:
+        return f"{_different(column)}: an id, a date or a text? name another column with --label"
+    return None
+
+
+def _different(column: Column) -> str:
+    return f"{column.name!r} has {column.distinct:,} different values in {len(column.values):,} rows"
+
+
+def _constant(column: Column) -> str:
+    return f"every row has the same {column.name!r}, {column.values[0]!r}; there is nothing to learn"
 
 
 def _single_words(profile: Profile, labels: Sequence[Column]) -> list[Column]:
@@ -144,13 +218,13 @@ def _named_texts(profile: Profile, labels: Sequence[Column]) -> list[Column]:
     ]
 
 
-def _choose_texts(texts: list[Column], has_label: bool, notes: list[str]) -> list[Column]:
-    """One text, a pair, or a triplet; adds to `notes` what was assumed."""
+def _choose_texts(texts: list[Column], labels: Sequence[Column], given: GivenColumns, notes: list[str]) -> list[Column]:
+    """One text, a pair, or a triplet unless a label is given; adds to `notes` what was assumed."""
     by_name = {column.name.strip().lower(): column for column in texts}
     for names in _TRIPLETS:
-        if all(name in by_name for name in names):
+        if all(name in by_name for name in names) and given.label is None:
             return [by_name[name] for name in names]
-    if len(texts) == 3 and not has_label:
+    if len(texts) == 3 and not labels:
         notes.append("treating the three texts as anchor, positive and hard negative, in this order")
         return texts
     for first, second in _PAIRS:
@@ -177,12 +251,13 @@ def _read_label(guess: Guess, column: Column) -> Guess:
     pair = len(guess.text) == 2
     if column.is_list or (column.separator and not pair):
         separator = None if column.is_list else column.separator
-        found = {word for value in column.values for word in listed(value, separator) or ()}
+        found = Counter(word for value in column.values for word in listed(value, separator) or ())
         if separator:
             notes.append(
                 f"splitting {name} at {separator!r} into several labels; "
                 f"to treat each cell as one class, write label: {name}"
             )
+        notes += [note] if (note := similar_note(found)) else []
         return replace(
             guess, kind="multilabel", classes=tuple(sorted(found, key=class_order)), separator=separator, notes=notes
         )
@@ -196,7 +271,9 @@ def _read_label(guess: Guess, column: Column) -> Guess:
     if kind == "score":
         low, high = float(math.floor(min(numbers))), float(math.ceil(max(numbers)))
         notes.append(f"assuming that {name} ranges from {low:g} to {high:g}; change range if it does not")
-        if integers:
+        if integers and column.all_differ:
+            notes.append(f"{_different(column)}: an id? a score? it is read as a score")
+        elif integers:
             notes.append(f"to predict classes instead of scores, write label: {{column: {name}, kind: classes}}")
         return replace(guess, kind=kind, range=(low, high), notes=notes)
     if integers and kind == "classes" and column.distinct > 2:
@@ -207,4 +284,6 @@ def _read_label(guess: Guess, column: Column) -> Guess:
     counts = column.class_counts
     unbalanced = max(counts.values()) > 5 * min(counts.values())
     classes = tuple(sorted(counts, key=class_order)) if kind == "classes" else ()
-    return replace(guess, kind=kind, classes=classes, unbalanced=unbalanced, notes=notes)
+    typos = similar_note(counts) if kind == "classes" else None
+    notes += [typos] if typos else []
+    return replace(guess, kind=kind, classes=classes, unbalanced=unbalanced, typos=bool(typos), notes=notes)

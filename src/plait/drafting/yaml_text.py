@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plait.drafting.draft import Draft, DraftTask
+from plait.drafting.files import unused_sentences
 from plait.drafting.guess import Guess
 from plait.errors import DataError, PlaitError
 from plait.files import atomic_file
@@ -77,9 +78,13 @@ def _recipe_lines(draft: Draft, target: Path, encoder: str, bad_rows: int = 0) -
         "profiles:",
         "  quick: {rows: 500, dev_rows: 200, epochs: 2, batch_size: 16}",
     ]
-    for file, why in draft.unused.items():
-        lines.append(f"# {Path(file).name} is not used: {why}")
+    lines += [f"# {sentence}" for sentence in unused_sentences({_shown(f): why for f, why in draft.unused.items()})]
     return lines
+
+
+def _shown(file: str) -> str:
+    """A file or folder without the folder that it is in."""
+    return f"{Path(file).name}/" if Path(file).is_dir() else Path(file).name
 
 
 def _epochs(rows: int) -> int:
@@ -95,6 +100,8 @@ def _task_lines(task: DraftTask, folder: Path) -> list[str]:
     for split in SPLITS:
         if split in task.splits:
             lines.append(f"    {split}: {_source_text(task.splits[split], folder)}")
+    if task.encoding != "utf-8":
+        lines.append(f"    encoding: {quoted(task.encoding)}")
     lines.append(f"    text: {_list_text(guess.text)}")
     if guess.label:
         lines.append(f"    label: {_label_text(guess)}")
@@ -139,7 +146,7 @@ def _label_text(guess: Guess) -> str:
     if guess.kind == "multilabel":
         separator = f", separator: {quoted(guess.separator)}" if guess.separator else ""
         return f"{{column: {column}, kind: multilabel{separator}}}"
-    if guess.kind == "classes" and len(guess.classes) <= 12:
+    if guess.kind == "classes" and len(guess.classes) <= 12 and not guess.typos:
         words = [word if re.fullmatch(r"-?\d+", word) else quoted(word) for word in guess.classes]
         classes = ", ".join(f"{word}: {word}" for word in words)
         return f"{{column: {column}, classes: {{{classes}}}}}    # value in the data: name to display"

@@ -27,7 +27,7 @@ class Input:
     """The rows to process."""
 
     name: str  # in messages
-    kind: str  # csv, tsv, jsonl or parquet
+    kind: str  # csv, tsv, jsonl, json, parquet or xlsx
     records: Iterator[Record]
     columns: Mapping[str, Any]  # name → type, as in a Header
     rows: int = 0  # approximate; 0 if unknown
@@ -45,7 +45,7 @@ def open_input(
 ) -> Input:
     """Open a file, or standard input for `-`; fails if a needed column is missing.
 
-    Each row of jsonl names its own columns, so the file is read twice, first to collect them. Rows from a pipe are
+    Each row of JSON names its own columns, so the file is read twice, first to collect them. Rows from a pipe are
     stored in an unnamed file in the folder `keep_in` meanwhile; without a folder they are processed as they come. With
     `ends`, only columns whose names have one of these endings must be known.
     """
@@ -56,14 +56,14 @@ def open_input(
     table = open_table(path, quoting=quoting)
     rows = 0
     columns: dict[str, Any] = dict.fromkeys(table.columns or (), "text")
-    if kind == "jsonl":
+    if table.columns is None:
         columns, rows = _collect_columns(source, table.records, ends)
         table = open_table(path)
     elif kind == "parquet":
         with pyarrow_or_error(path).ParquetFile(path) as file:
             columns = {field.name: _parquet_type(field.type) for field in file.schema_arrow}
             rows = file.metadata.num_rows
-    elif not source.lower().endswith(".gz"):
+    elif kind in ("csv", "tsv") and not source.lower().endswith(".gz"):
         rows = _count_lines(path) - 1
     _check_columns(source, table, columns, needed)
     return Input(path.name, kind or "", table.records, columns, rows)

@@ -153,7 +153,7 @@ def run_job(
         keep_in=place and place.parent,
         ends=() if kind in ("csv", "parquet") else job.concerns,
     )
-    kind = kind or ("csv" if given.kind in ("csv", "tsv") else "jsonl")
+    kind = kind or ("csv" if given.kind in ("csv", "tsv", "xlsx") else "jsonl")
     stream = _Stream(job, given, progress)
     if place is None or listed is None:
         return _to_stdout(stream, kind, errors)

@@ -225,6 +225,8 @@ def _same_rows(one: Provenance, other: Provenance, task: str, split: str) -> boo
         reading.add("rows")
     if any(here.get(key) != there.get(key) for key in reading):
         return False
+    if here.get("encoding", "utf-8") != there.get("encoding", "utf-8"):  # models of 0.1 have no such key
+        return False
     by_seed = here.get("rows") or (here.get("train_rows") and one.recipe.get("draw") is None)
     drawn = (split == "train" and by_seed) or (shared and from_train)
     keys = ["bad_rows", *(["seed"] if drawn else []), *(["fold"] if from_train or split == "test" else [])]

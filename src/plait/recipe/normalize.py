@@ -1,5 +1,6 @@
 """What a recipe may write in more than one way, normalized before the schema sees it."""
 
+import codecs
 import math
 import re
 from collections.abc import Mapping
@@ -7,6 +8,7 @@ from collections.abc import Mapping
 __all__ = [
     "as_class_weights",
     "as_device",
+    "as_encoding",
     "as_fold",
     "as_interval",
     "as_label",
@@ -39,6 +41,19 @@ def as_tuple(value: object) -> object:
     if isinstance(value, list | tuple):
         return tuple(value)
     return value if value is None else (value,)
+
+
+def as_encoding(value: object) -> object:
+    """An encoding that Python knows, by its usual name, and whose lines end with the byte of a line feed."""
+    if not isinstance(value, str):
+        return value
+    try:
+        name = codecs.lookup(value).name.removesuffix("-sig")  # a byte order mark is always removed
+        if "\n".encode(name) == b"\n":
+            return {"iso8859-1": "latin-1"}.get(name, name)
+    except (LookupError, UnicodeError):
+        raise ValueError(f"unknown encoding {value!r}; use one such as utf-8, latin-1 or cp1252") from None
+    raise ValueError(f"{value!r} is not read line by line; save the file as UTF-8")
 
 
 def as_range(value: object) -> object:

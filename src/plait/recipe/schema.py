@@ -19,6 +19,7 @@ from pydantic import (
 from plait.recipe.normalize import (
     as_class_weights,
     as_device,
+    as_encoding,
     as_fold,
     as_interval,
     as_label,
@@ -209,8 +210,8 @@ class Task(_Frozen):
     """A name, labelled data, a head, one or more losses, a metric."""
 
     train: _Sources
-    """The training data: a file (csv, tsv, jsonl, each also as .gz, or parquet), a `hub:` name, `{file, where}`, or a
-    list of these."""
+    """The training data: a file (csv, tsv, jsonl, json, each also as .gz, or parquet, xlsx), a `hub:` name,
+    `{file, where}`, or a list of these."""
     dev: _SourcesOrShare = ()
     """The data that selects the best model; or a share such as 0.2 to split off the training data, with no text on both
     sides."""
@@ -226,6 +227,8 @@ class Task(_Frozen):
     hypothesis and label."""
     quoting: Literal["quoted", "unquoted"] | None = None
     """Whether fields may be quoted. Null: quoted in .csv, whatever its delimiter, and unquoted in .tsv."""
+    encoding: Annotated[str, BeforeValidator(as_encoding)] = "utf-8"
+    """The encoding of the files of text: `latin-1`, `cp1252`, or another that Python knows."""
     head: HeadChoice | None = None
     """What turns embeddings into predictions; or `{same_as: TASK}`, the head of another task, weights included. Null:
     chosen by the kind of label; none if no loss would train it."""

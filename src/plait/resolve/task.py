@@ -9,8 +9,18 @@ from plait.data.derive import as_derived
 from plait.data.examples import Examples, examples_from, in_order
 from plait.data.folds import hold_out_fold
 from plait.data.kinds import KINDS, Kind
-from plait.data.labels import Labels, class_of, guess_kind, labels_from, map_labels, unused_in_map
+from plait.data.labels import (
+    Labels,
+    class_of,
+    guess_kind,
+    is_label,
+    labels_from,
+    map_labels,
+    mostly_different,
+    unused_in_map,
+)
 from plait.data.read import BadRow, Rows, row_mistakes
+from plait.data.similar import similar_note
 from plait.data.splits import cut_train, divide, divide_dev, draw_seed, limit_rows, read_splits
 from plait.errors import DataError, RecipeError
 from plait.heads import HEADS
@@ -103,13 +113,13 @@ def resolve_task(
         raise RecipeError(*mistakes)
     if task.learn and (few := list(validate_positives(recipe, name, complete, labels, splits["train"]))):
         raise RecipeError(*few)
-    notes: list[str] = []
+    notes = _typos(labels, splits["train"])
     if fold and complete.head:
         try:
             held = hold_out_fold(splits, complete, labels.kind, fold, seed)
         except DataError as error:
             raise DataError(f"{recipe.where('tasks', name)}{error}") from None
-        splits, notes = held.splits, held.notes(labels)
+        splits, notes = held.splits, [*notes, *held.notes(labels)]
         if mistakes := list(validate_metric_classes(recipe, name, complete, labels, splits)):
             raise RecipeError(*mistakes)
     if not complete.head:
@@ -141,6 +151,16 @@ def resolve_task(
     unpaired = {split: part.unpaired for split, part in rows.items() if part.unpaired}
     weights = _class_weights(complete, labels, splits["train"].labels)
     return ResolvedTask(spec, settings, splits, weights, bad, unpaired, notes, choosing)
+
+
+def _typos(labels: Labels, train: Examples) -> list[str]:
+    """A note on classes that are probably typos of others."""
+    about = labels.about
+    if not about.has_classes or about.is_yes_no:
+        return []
+    counts = train.labels.sum(axis=0) if about.multilabel else np.bincount(train.labels, minlength=len(labels.classes))
+    note = similar_note(dict(zip(labels.classes, counts.tolist(), strict=True)))
+    return [note] if note else []
 
 
 def _validate_parts(recipe: Recipe, name: str, task: Task, labels: Labels, *parts: Examples) -> Iterator[str]:
@@ -210,6 +230,13 @@ def _resolve_labels(task: Task, columns: dict[str, list[str]], known: TaskSpec |
         positive=given.positive,
         separator=given.separator,
     )
+    (first, *_) = columns.values()
+    count = sum(map(is_label, first))
+    if silent and kind == "classes" and mostly_different(len(labels.classes), count):
+        raise DataError(
+            f"{given.column[0]!r} has {len(labels.classes):,} different values in {count:,} rows: an id, a date, "
+            "a score? name another column, or write kind: score, or kind: classes if each is a class"
+        )
     return replace(labels, map=mapping)
 
 

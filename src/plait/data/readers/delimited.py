@@ -3,11 +3,11 @@
 import csv
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from plait.data.readers.lines import Line, Lines
-from plait.data.readers.records import Record, Table
+from plait.data.readers.records import Record, Table, unique_columns
 from plait.errors import DataError
 
 __all__ = ["read_delimited"]
@@ -21,10 +21,10 @@ class _TooManyLines(Exception):
     """A record does not end."""
 
 
-def read_delimited(file: BinaryIO, name: str, *, delimiter: str | None, quoted: bool) -> Table:
+def read_delimited(file: BinaryIO, name: str, *, delimiter: str | None, quoted: bool, encoding: str = "utf-8") -> Table:
     """The table of an open file. If no delimiter is given, it is guessed from the header."""
     csv.field_size_limit(sys.maxsize)
-    lines = Lines(file)
+    lines = Lines(file, encoding)
     first = next(lines, None)
     if first is None:
         raise DataError(f"{name}:1: the file is empty; add a header line with the column names")
@@ -33,21 +33,16 @@ def read_delimited(file: BinaryIO, name: str, *, delimiter: str | None, quoted: 
     taken, columns, problem = next(reader.fields(), ([], [], None))
     if not columns and not problem:
         raise DataError(f"{name}:1: the header line is empty; write the column names there")
-    if columns.count("") > 1:  # common in spreadsheet exports; each column keeps its own values
-        columns = [column or f"column {place}" for place, column in enumerate(columns, start=1)]
-    duplicates = [column for column in dict.fromkeys(columns) if columns.count(column) > 1]
     problems = [line.problem for line in taken if line.problem] + [problem] * bool(problem)
-    problems += [f"duplicate column {column!r}; rename one of them" for column in duplicates]
     if problems:
         raise DataError(f"{name}:1: {problems[0]}")
-    return Table(tuple(columns), reader.records(columns))
+    names = unique_columns(columns, name)
+    return Table(names, reader.records(names))
 
 
 def _guess_delimiter(header: str) -> str:
-    """The delimiter of a .csv file: a tab if its header has one, else comma or semicolon, whichever is more common."""
-    if "\t" in header:
-        return "\t"
-    return ";" if header.count(";") > header.count(",") else ","
+    """The delimiter of a .csv file: a tab if its header has one, else comma, semicolon or bar, the most common."""
+    return "\t" if "\t" in header else max(",;|", key=header.count)
 
 
 class _RecordReader:
@@ -58,6 +53,9 @@ class _RecordReader:
         self._delimiter = delimiter
         self._quoting: int = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
         self._taken: list[Line] = []  # lines of the current record
+        between = re.escape(delimiter)
+        fields = rf'(?:"[^"]*+(?:""[^"]*+)*+"|[^"{between}\r\n][^{between}\r\n]*+|)'
+        self._complete = re.compile(rf"(?:{fields}{between})*+")  # the complete fields at the start of a record
 
     def _feed(self) -> Iterator[str]:
         """The lines one by one; each is noted as part of the current record."""
@@ -79,17 +77,32 @@ class _RecordReader:
                     self._taken = []
                 return
             except _TooManyLines:
-                yield self._taken, [], f"a quoted field is longer than {_MAX_RECORD_LINES:,} lines; {_OPEN_QUOTE}"
+                longer = f"is longer than {_MAX_RECORD_LINES:,} lines"
+                yield self._taken, [], f"a quoted field{self._begin(' that opens')} {longer}; {_OPEN_QUOTE}"
             except csv.Error as error:
-                bare = "new-line" in str(error)  # \r without \n, the line ending of old Macs
-                hint = "a carriage return without a line feed; save the file with \\n or \\r\\n line endings"
-                yield self._taken, [], hint if bare else f"{error}; {_OPEN_QUOTE}"
+                yield self._taken, [], self._explain(str(error))
 
-    def records(self, columns: list[str]) -> Iterator[Record]:
+    def _explain(self, error: str) -> str:
+        """What is wrong with the current record, given the parser's message."""
+        if "new-line" in error:  # \r without \n, the line ending of old Macs
+            return "a carriage return without a line feed; save the file with \\n or \\r\\n line endings"
+        if "end of data" in error:
+            return f"the quote that opens{self._begin() or ' here'} is never closed; {_OPEN_QUOTE}"
+        return f"{error}{self._begin(' of the field that begins')}; {_OPEN_QUOTE}"
+
+    def _begin(self, words: str = "") -> str:
+        """On which line the field that cannot be parsed begins, after some words; "" if on the record's first line."""
+        text = "".join(line.text for line in self._taken)
+        complete = self._complete.match(text)
+        below = text.count("\n", 0, complete.end() if complete else 0)
+        return f"{words} in line {self._taken[0].number + below}" if below else ""
+
+    def records(self, columns: Sequence[str]) -> Iterator[Record]:
         """The rows below the header."""
-        quoted, plain = '"[^"]*(?:""[^"]*)*"', rf'[^"{self._delimiter}\r\n]*'
+        between = re.escape(self._delimiter)
+        quoted, plain = '"[^"]*(?:""[^"]*)*"', rf'[^"{between}\r\n]*'
         field = f"(?:{quoted}|{plain})"
-        well_formed = re.compile(rf"{field}(?:{self._delimiter}{field}){{{len(columns) - 1}}}\r?\n?")
+        well_formed = re.compile(rf"{field}(?:{between}{field}){{{len(columns) - 1}}}\r?\n?")
         for taken, fields, problem in self.fields():
             number = taken[0].number
             broken = [line.problem for line in taken if line.problem]

@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
-__all__ = ["Line", "Lines"]
+__all__ = ["NOT_UTF8", "Line", "Lines"]
 
+NOT_UTF8 = "not UTF-8"  # how the problem of a line in another encoding begins
 _MAX_LINE_BYTES = 10_000_000  # a longer line is no sentence, and is never held in memory
 
 
@@ -18,10 +19,14 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """Iterates over decoded lines, without a byte order mark. Lines that were read too early can be put back."""
+    """Iterates over decoded lines, without a byte order mark. Lines that were read too early can be put back.
 
-    def __init__(self, file: BinaryIO) -> None:
+    In the encoding, a line must end with the byte of a line feed.
+    """
+
+    def __init__(self, file: BinaryIO, encoding: str = "utf-8") -> None:
         self._file = file
+        self._encoding = encoding
         self._number = 0
         self._put_back: deque[Line] = deque()
 
@@ -47,10 +52,11 @@ class Lines:
             problem = "contains a NUL byte; if the file is UTF-16, save it as UTF-8"
             data = data.replace(b"\0", b"")
         try:
-            return Line(self._number, data.decode(), problem)
+            return Line(self._number, data.decode(self._encoding), problem)
         except UnicodeDecodeError as error:
-            problem = problem or f"not UTF-8 at byte {error.start} of the line; save the file as UTF-8"
-            return Line(self._number, data.decode(errors="replace"), problem)
+            what = NOT_UTF8 if self._encoding == "utf-8" else f"not {self._encoding}"
+            problem = problem or f"{what} at byte {error.start} of the line; save the file as UTF-8"
+            return Line(self._number, data.decode(self._encoding, errors="replace"), problem)
 
     def put_back(self, lines: Sequence[Line]) -> None:
         """Return these lines next, in this order."""

@@ -2,11 +2,13 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Nested", "Record", "Table", "as_text", "is_unicode"]
+from plait.errors import DataError
+
+__all__ = ["Nested", "Record", "Table", "as_text", "is_unicode", "unique_columns"]
 
 
 class Nested(str):
@@ -31,6 +33,16 @@ class Table:
 
     columns: tuple[str, ...] | None  # None if each row names its own
     records: Iterator[Record]
+
+
+def unique_columns(columns: Sequence[str], name: str) -> tuple[str, ...]:
+    """The columns of a header, which must differ; if several have no name, each is named after its place."""
+    if list(columns).count("") > 1:  # common in spreadsheets; each column keeps its own values
+        columns = [column or f"column {place}" for place, column in enumerate(columns, start=1)]
+    for column in columns:
+        if list(columns).count(column) > 1:
+            raise DataError(f"{name}:1: duplicate column {column!r}; rename one of them")
+    return tuple(columns)
 
 
 def is_unicode(text: str) -> bool:

@@ -298,9 +298,13 @@ def test_a_data_frame_without_the_columns_of_the_task_is_rejected(model, make):
     assert str(caught.value) == "the data frame has no column 'two'; it has one, three"
 
 
-def test_missing_values_in_a_data_frame_are_empty_texts(model):
-    frame = pandas.DataFrame({"sentence": ["a dog", None]})
-    assert model.predict("mood", frame) == model.predict("mood", ["a dog", ""])
+@pytest.mark.parametrize("missing", [None, "", " "])
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
+def test_empty_texts_in_a_data_frame_are_reported_with_their_row(model, make, missing):
+    frame = make([{"one": "a dog", "two": "a cat"}, {"one": "a dog", "two": missing}])
+    with pytest.raises(DataError) as caught:
+        model.predict("near", frame)
+    assert str(caught.value) == "row 1 of the data frame: the text in column 'two' is empty"
 
 
 def test_a_data_frame_is_not_a_list_of_texts(model):

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from plait.data.examples import text_problem
 from plait.data.frames import columns_of, is_frame
 from plait.data.predictions import Predictions
-from plait.errors import RequestError, did_you_mean
+from plait.data.readers.records import is_unicode
+from plait.errors import DataError, RequestError, did_you_mean
 from plait.model.decode import within_range
 from plait.model.directory.load import EngineName, LoadedModel, load_model
 from plait.model.encode_texts import Advance, Embedded, Predicted, embed_texts, predict_columns
@@ -59,19 +61,27 @@ class Predictor:
         return engine.name if engine else "torch"
 
     @property
+    def folder(self) -> Path:
+        """The directory of the model."""
+        return self._loaded.folder
+
+    @property
     def identity(self) -> str:
         """Distinguishes one model from another."""
         return self._loaded.identity
 
     def embed(self, texts: Iterable[str], *, advance: Advance | None = None) -> np.ndarray:
-        """Embeddings (texts, width) in float32; unit vectors if the model normalises."""
+        """Embeddings (texts, width) in float32; unit vectors if the model normalises. An empty text is refused."""
         embedded: np.ndarray = self.embed_column(_as_texts(texts), advance=advance).vectors_nD.numpy()
         return embedded
 
     def predict(
         self, task: str, texts: Iterable[str] | Iterable[_TextTuple], *, advance: Advance | None = None
     ) -> list[Prediction]:
-        """The task's prediction for each text, pair or triplet of texts, or for each row of a data frame."""
+        """The task's prediction for each text, pair or triplet of texts, or for each row of a data frame.
+
+        An empty text is refused, as it is in data files: there is nothing to predict from.
+        """
         spec = self.task(task)
         predicted = predict_columns(self._model, task, _as_columns(spec, texts), advance=advance)
         return as_predictions(spec, predicted.predictions)
@@ -92,7 +102,8 @@ class Predictor:
 
     def similarity(self, first: Iterable[str], second: Iterable[str]) -> np.ndarray:
         """The cosine of every text of the first list with every text of the second: (first, second)."""
-        a_nD, b_mD = (_unit_vectors(self.embed(texts)) for texts in (first, second))
+        given = _as_texts(first, "first"), _as_texts(second, "second")
+        a_nD, b_mD = (_unit_vectors(self.embed_column(texts).vectors_nD.numpy()) for texts in given)
         cosines: np.ndarray = a_nD @ b_mD.T
         return cosines
 
@@ -125,34 +136,47 @@ def _unit_vectors(vectors_nD: np.ndarray) -> np.ndarray:
     return scaled
 
 
-def _as_texts(texts: Iterable[str]) -> list[str]:
+def _as_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
     """A list of texts; refuses a single text and anything else."""
     if isinstance(texts, str) or not isinstance(texts, Iterable) or is_frame(texts):
         found = "one text" if isinstance(texts, str) else type(texts).__name__
-        raise RequestError(f"expected a list of texts, found {found}; put it into a list")
+        raise RequestError(f"the argument `{argument}`: expected a list of texts, found {found}; put it into a list")
     listed = list(texts)
     for number, text in enumerate(listed):
-        if not isinstance(text, str):
-            raise RequestError(f"text {number}: expected a string, found {type(text).__name__}")
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise RequestError(f"text {number}: contains a lone surrogate, which is half a character") from None
+        if problem := _problem(text):
+            raise RequestError(f"the argument `{argument}`: text {number} {problem}")
     return listed
 
 
 def _as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[_TextTuple]) -> list[list[str]]:
     """One column of texts, or one per side of the pairs or triplets; the task's own columns of a data frame."""
     if is_frame(texts):
-        return [_as_texts(column) for column in columns_of(texts, spec.text)]
+        columns = columns_of(texts, spec.text)
+        for number, row in enumerate(zip(*columns, strict=True)):
+            if problem := text_problem(spec.text, row):
+                raise DataError(f"row {number} of the data frame: {problem}")
+        return columns
     if len(spec.text) == 1:
         return [_as_texts(texts)]  # type: ignore[arg-type]  # it checks just that
     needed, what = (("two", "pairs (text, text)"), ("three", "triplets (text, text, text)"))[len(spec.text) - 2]
     rows = list(texts) if isinstance(texts, Iterable) else [texts]
     for number, row in enumerate(rows):
+        where = f"the argument `texts`: example {number}"
         if not isinstance(row, tuple | list) or len(row) != len(spec.text):
-            raise RequestError(f"example {number}: the task {spec.name!r} compares {needed} texts; give {what}")
-    return [_as_texts([row[side] for row in rows]) for side in range(len(spec.text))]
+            raise RequestError(f"{where}: the task {spec.name!r} compares {needed} texts; give {what}")
+        for side, text in enumerate(row):
+            if problem := _problem(text):
+                raise RequestError(f"{where}: text {side} {problem}")
+    return [[row[side] for row in rows] for side in range(len(spec.text))]
+
+
+def _problem(text: object) -> str | None:
+    """Why a text cannot be encoded."""
+    if not isinstance(text, str):
+        return f"is not a string but {type(text).__name__}"
+    if not text.strip():
+        return "is empty; leave out empty texts"
+    return None if is_unicode(text) else "contains a lone surrogate, which is half a character"
 
 
 def load(

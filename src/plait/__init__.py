@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from plait.errors import PlaitError
-    from plait.inference.predictor import Prediction, Predictor, load
+    from plait.inference.predictions import Prediction, Predictions
+    from plait.inference.predictor import Predictor, load
     from plait.plugins import register_head, register_loss, register_metric, register_schedule
     from plait.recipe.schema import Recipe
     from plait.runs.result import Result
@@ -27,6 +28,7 @@ __version__ = "0.2.0.dev0"
 __all__ = [
     "PlaitError",
     "Prediction",
+    "Predictions",
     "Predictor",
     "Recipe",
     "Result",
@@ -41,7 +43,8 @@ __all__ = [
 
 _MODULES = {
     "PlaitError": "plait.errors",
-    "Prediction": "plait.inference.predictor",
+    "Prediction": "plait.inference.predictions",
+    "Predictions": "plait.inference.predictions",
     "Predictor": "plait.inference.predictor",
     "Recipe": "plait.recipe.schema",
     "Result": "plait.runs.result",

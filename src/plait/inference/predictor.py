@@ -1,40 +1,24 @@
 """A trained model for its users: embed, predict, compare."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from plait.data.examples import text_problem
 from plait.data.frames import columns_of, is_frame
-from plait.data.predictions import Predictions
 from plait.data.readers.records import is_unicode
 from plait.errors import DataError, RequestError, did_you_mean
-from plait.model.decode import within_range
+from plait.inference.predictions import Predictions
 from plait.model.directory.load import EngineName, LoadedModel, load_model
 from plait.model.encode_texts import Advance, Embedded, Predicted, embed_texts, predict_columns
 from plait.model.engines.workers import use_workers
 from plait.model.tasks import TaskSpec
 
-__all__ = ["Prediction", "Predictor", "as_predictions", "load"]
+__all__ = ["Predictor", "load"]
 
 _TextTuple = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a task predicts for one example.
-
-    `label` is the name of a class or of yes/no, a tuple of names for a multilabel task, None for scores. `score` is the
-    probability of that label (of the least certain one if there are several), or the score in the task's own range.
-    `probabilities` has one number per class, None for scores. For a triplet, `label` says which text is closer to the
-    first: second or third.
-    """
-
-    label: str | tuple[str, ...] | None
-    score: float
-    probabilities: dict[str, float] | None
 
 
 class Predictor:
@@ -77,14 +61,14 @@ class Predictor:
 
     def predict(
         self, task: str, texts: Iterable[str] | Iterable[_TextTuple], *, advance: Advance | None = None
-    ) -> list[Prediction]:
+    ) -> Predictions:
         """The task's prediction for each text, pair or triplet of texts, or for each row of a data frame.
 
         An empty text is refused, as it is in data files: there is nothing to predict from.
         """
         spec = self.task(task)
         predicted = predict_columns(self._model, task, _as_columns(spec, texts), advance=advance)
-        return as_predictions(spec, predicted.predictions)
+        return Predictions(spec, predicted.predictions, _index_of(texts))
 
     def embed_column(self, texts: Sequence[str], *, advance: Advance | None = None) -> Embedded:
         """Embeddings of a column of text, and how many of the texts were truncated."""
@@ -113,22 +97,6 @@ class Predictor:
             hint = did_you_mean(name, self.tasks) if self.tasks else "it is a plain encoder, which only embeds"
             raise RequestError(f"the model has no task {name!r}; {hint}")
         return self.tasks[name]
-
-
-def as_predictions(spec: TaskSpec, predictions: Predictions) -> list[Prediction]:
-    """Predictions one by one, with the names of the classes; scores are clipped to their range."""
-    if predictions.probabilities is None:
-        return [Prediction(None, float(value), None) for value in within_range(predictions, spec).values]
-    names = spec.labels.names
-    found = []
-    for value, shares in zip(predictions.values, predictions.probabilities, strict=True):
-        named = dict(zip(names, map(float, shares), strict=True))
-        if value.ndim:  # 0/1 for each class of a multilabel task
-            label = tuple(name for name, assigned in zip(names, value, strict=True) if assigned)
-            found.append(Prediction(label, float(np.where(value == 1, shares, 1 - shares).min()), named))
-        else:  # the number of a class
-            found.append(Prediction(names[int(value)], float(shares[value]), named))
-    return found
 
 
 def _unit_vectors(vectors_nD: np.ndarray) -> np.ndarray:
@@ -168,6 +136,11 @@ def _as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[_TextTuple]) -> 
             if problem := _problem(text):
                 raise RequestError(f"{where}: text {side} {problem}")
     return [[row[side] for row in rows] for side in range(len(spec.text))]
+
+
+def _index_of(texts: Any) -> Any:
+    """The index of a pandas object; None for anything else."""
+    return texts.index if hasattr(texts, "iloc") else None
 
 
 def _problem(text: object) -> str | None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from plait.data.batch import tokenize_views
 from plait.data.kinds import KINDS
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.data.tokenize import TokenTable
 from plait.model.decode import decode
 from plait.model.model import Model
@@ -57,7 +57,7 @@ class AnyModel(Protocol):
 class Predicted:
     """Predictions for some examples, and how many of their inputs were truncated."""
 
-    predictions: Predictions
+    predictions: PredictionArrays
     inputs: int
     truncated: int
 
@@ -87,7 +87,7 @@ def predict_tables(
     model: AnyModel, task: str, tables: Sequence[_Tables], *, advance: Advance | None = None
 ) -> Predicted:
     """The same for inputs that each member has tokenized already."""
-    predictions: list[Predictions] = []
+    predictions: list[PredictionArrays] = []
     for member, given in zip(model.members, tables, strict=True):
         views = embed_tables(member, given, advance=None if predictions else advance)  # progress of the first member
         with torch.inference_mode():

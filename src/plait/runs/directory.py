@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from plait.data.frames import is_table, write_table
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.data.read import BadRow
 from plait.errors import DataError, RunError
 from plait.files import atomic_file, lock, read_json, remove_leftovers, write_json
@@ -101,22 +101,22 @@ class RunDirectory:
     def write_baselines(self, baselines: Mapping[str, Any]) -> None:
         write_json(self._baselines, baselines)
 
-    def read_baseline_predictions(self) -> dict[str, dict[str, dict[str, Predictions]]]:
+    def read_baseline_predictions(self) -> dict[str, dict[str, dict[str, PredictionArrays]]]:
         """Split → baseline → task → predictions; empty if they were not stored, or are damaged."""
         try:
             with np.load(self._baseline_predictions, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
         except (OSError, ValueError, zipfile.BadZipFile):
             return {}
-        found: dict[str, dict[str, dict[str, Predictions]]] = {}
+        found: dict[str, dict[str, dict[str, PredictionArrays]]] = {}
         for name in arrays:
             prefix, _, what = name.rpartition("/")
             if what == "values":
                 split, baseline, task = prefix.split("/", 2)  # only a task may have a slash in its name
-                found.setdefault(split, {}).setdefault(baseline, {})[task] = Predictions.from_arrays(arrays, prefix)
+                found.setdefault(split, {}).setdefault(baseline, {})[task] = PredictionArrays.from_arrays(arrays, prefix)
         return found
 
-    def write_baseline_predictions(self, answers: Mapping[str, Mapping[str, Mapping[str, Predictions]]]) -> None:
+    def write_baseline_predictions(self, answers: Mapping[str, Mapping[str, Mapping[str, PredictionArrays]]]) -> None:
         arrays: dict[str, np.ndarray] = {}
         for split, baselines in answers.items():
             for baseline, tasks in baselines.items():

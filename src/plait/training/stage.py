@@ -13,7 +13,7 @@ import numpy as np
 
 from plait.data.batch import tokenize_views
 from plait.data.examples import Examples
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.data.tokenize import TokenTable
 from plait.evaluation.evaluate import TaskScores, mean_score, score_predictions
 from plait.model.directory.record import Provenance, portable
@@ -215,7 +215,7 @@ class StageRun:
             own = examples if world.size == 1 else examples.chosen(world.share(len(examples)))
             self._tables[name, split] = tokenize_views(model.tokenizer, own.texts, spec.views, spec.max_length)
         predicted = predict_tables(model, name, [self._tables[name, split]])
-        predictions = Predictions.joined(world.gather(predicted.predictions))
+        predictions = PredictionArrays.joined(world.gather(predicted.predictions))
         return score_predictions(spec, examples.labels, predictions)
 
     def _save_model(self, folder: Path, provenance: Provenance) -> None:

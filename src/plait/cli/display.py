@@ -12,6 +12,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
+from plait.cli.option_names import as_options
 from plait.model.card import three_decimals
 from plait.progress import Progress
 
@@ -126,7 +127,7 @@ class _Bar:
         self.console.print(_score_line(record))
 
     def note(self, message: str) -> None:
-        self.console.print(message)
+        self.console.print(as_options(message))
 
 
 class _Lines:
@@ -162,7 +163,7 @@ class _Lines:
         click.echo(_score_line(record), err=True)
 
     def note(self, message: str) -> None:
-        click.echo(message, err=True)
+        click.echo(as_options(message), err=True)
 
 
 class _JsonLines:
@@ -181,7 +182,7 @@ class _JsonLines:
         print_json(record)
 
     def note(self, message: str) -> None:
-        print_json({"kind": "note", "message": message})
+        print_json({"kind": "note", "message": as_options(message)})
 
 
 def print_table(out: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -24,20 +24,13 @@ def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_js
     import shlex
 
     from plait.cli.display import console, print_json, print_table
-    from plait.drafting.draft import data_files, draft_recipe, inferred
-    from plait.drafting.yaml_text import write_draft
-    from plait.errors import RequestError
+    from plait.drafting.draft import inferred
+    from plait.drafting.init import init
 
-    if out.is_dir():
-        raise RequestError(f"--out {out}: is a folder; give the name of a file")
-    if out.exists() and not force:
-        raise RequestError(f"{out}: already exists; choose another --out, or use --force to overwrite it")
-    if not out.resolve().parent.is_dir():
-        raise RequestError(f"{out}: its folder does not exist")
-    draft = draft_recipe(data_files(files))
-    bad = write_draft(draft, out, encoder)
+    drafted = init(files, out, encoder=encoder, force=force)
     if as_json:
-        print_json({"recipe": out, "tasks": inferred(draft), "unused": draft.unused, "bad_rows": bad})
+        found = {"tasks": inferred(drafted.tasks), "unused": drafted.unused, "bad_rows": drafted.bad_rows}
+        print_json({"recipe": out, **found})
         return
     screen = console()
     rows = [
@@ -49,16 +42,17 @@ def command(files: tuple[Path, ...], out: Path, encoder: str, force: bool, as_js
             f"{task.head}, {task.loss}",
             ", ".join(f"{count:,} {split}" for split, count in task.rows.items()),
         )
-        for task in draft.tasks
+        for task in drafted.tasks
     ]
     print_table(screen, ("task", "text", "label", "kind", "trained by", "rows"), rows)
-    for task in draft.tasks:
+    for task in drafted.tasks:
         for note in task.notes:
             screen.print(f"{task.name}: {note}", soft_wrap=True)
-    for file, why in draft.unused.items():
+    for file, why in drafted.unused.items():
         screen.print(f"{file} is not used: {why}", soft_wrap=True)
-    if bad:
-        screen.print(f"{bad:,} rows are unusable and will be skipped (bad_rows: skip); plait check lists them")
+    if drafted.bad_rows:
+        unusable = f"{drafted.bad_rows:,} rows are unusable and will be skipped (bad_rows: skip)"
+        screen.print(f"{unusable}; plait check lists them")
     screen.print(f"\nWrote {out}. Next:", soft_wrap=True)
     file = shlex.quote(str(out))
     quick = f"plait train {file} --profile quick --out {shlex.quote(f'runs/{out.stem}-quick')}"

@@ -114,13 +114,13 @@ def _readable(value: np.ndarray, labels: Labels) -> _Label:
 def check_place(path: Path, used: Iterable[str] = ()) -> None:
     """Refuse a file of mistakes that cannot be written, or that would overwrite data."""
     if path.suffix.lower() not in _SUFFIXES:
-        raise RequestError(f"--mistakes {path}: unknown file format; use {' or '.join(_SUFFIXES)}")
+        raise RequestError(f"`mistakes` {path}: unknown file format; use {' or '.join(_SUFFIXES)}")
     if not path.resolve().parent.is_dir():
-        raise RequestError(f"--mistakes {path}: its folder does not exist")
+        raise RequestError(f"`mistakes` {path}: its folder does not exist")
     if path.is_dir():
-        raise RequestError(f"--mistakes {path}: a folder; give the name of a file")
+        raise RequestError(f"`mistakes` {path}: a folder; give the name of a file")
     if path.exists() and path.name in {Path(name).name for name in used}:
-        raise RequestError(f"--mistakes {path}: a data file has this name; choose another name")
+        raise RequestError(f"`mistakes` {path}: a data file has this name; choose another name")
 
 
 def write_mistakes(mistakes: Sequence[Mistake], path: Path) -> None:

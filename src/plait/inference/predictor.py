@@ -25,7 +25,7 @@ class Predictor:
     """A loaded model, or an ensemble of several; threads can share it."""
 
     def __init__(self, loaded: LoadedModel) -> None:
-        self._loaded = loaded
+        self.loaded = loaded
         self._model = loaded.model
 
     @property
@@ -47,12 +47,12 @@ class Predictor:
     @property
     def folder(self) -> Path:
         """The directory of the model."""
-        return self._loaded.folder
+        return self.loaded.folder
 
     @property
     def identity(self) -> str:
         """Distinguishes one model from another."""
-        return self._loaded.identity
+        return self.loaded.identity
 
     def embed(self, texts: Iterable[str], *, advance: Advance | None = None) -> np.ndarray:
         """Embeddings (texts, width) in float32; unit vectors if the model normalises. An empty text is refused."""

@@ -6,17 +6,17 @@ import shutil
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from plait.data.frames import is_table, write_table
+from plait.data.frames import in_rows, is_table, write_table
 from plait.data.prediction_arrays import PredictionArrays
 from plait.data.read import BadRow
-from plait.errors import DataError, RunError
+from plait.errors import DataError, RecipeError, RunError
 from plait.files import atomic_file, lock, read_json, remove_leftovers, write_json
 from plait.model.directory.record import open_directory
 from plait.recipe.read import write_recipe
@@ -43,6 +43,7 @@ class RunDirectory:
         self._baselines = folder / "baselines.json"
         self._baseline_predictions = folder / "baselines.npz"
         self._single_task_scores = folder / "single_task.json"
+        self._table_names: dict[Path, str] = {}  # file of a table in memory → its key in the recipe
 
     @property
     def tables(self) -> Path:
@@ -140,13 +141,13 @@ class RunDirectory:
         if self.has_begun:
             resume = f"a run; resume it with plait train --resume {self.folder}, or"
             what = "a finished run;" if self.is_trained else resume
-            raise RunError(f"{self.folder}: already holds {what} choose another --out")
+            raise RunError(f"{self.folder}: already holds {what} choose another `out`")
         if self.folder.exists() and not self.folder.is_dir():
-            raise RunError(f"{self.folder}: is a file; choose another --out")
+            raise RunError(f"{self.folder}: is a file; choose another `out`")
         left = {".lock", self.recipe.name, self.bad_rows.name, self.tables.name}
         others = [path.name for path in self.folder.glob("*") if path.name not in left and path.suffix != ".part"]
         if others:
-            raise RunError(f"{self.folder}: not empty, it contains {sorted(others)[0]}; choose another --out")
+            raise RunError(f"{self.folder}: not empty, it contains {sorted(others)[0]}; choose another `out`")
 
     def create(self, record: RunRecord, recipe: Recipe, bad: Mapping[str, Sequence[BadRow]]) -> None:
         """Write how the run begins; run.json comes last and makes it a run. The caller holds the lock."""
@@ -198,6 +199,22 @@ class RunDirectory:
             stored = {**stored, "stages": blocks}
         return stored
 
+    @contextmanager
+    def errors_in_rows(self) -> Iterator[None]:
+        """Let errors about stored tables name the tables and their rows, not files and lines."""
+        try:
+            yield
+        except (DataError, RecipeError) as error:
+            if not self._table_names:
+                raise
+            raise type(error)(*in_rows(error.mistakes, self._table_names)) from None
+
+    def rows_of_tables(self, bad: Sequence[BadRow]) -> list[BadRow]:
+        """The same for bad rows that are skipped."""
+        if not self._table_names:
+            return list(bad)
+        return [replace(row, where=in_rows([row.where], self._table_names)[0]) for row in bad]
+
     def _store_block(self, block: Any, path: str, prefix: str) -> Any:
         """The same for the tasks of a recipe or stage; `prefix` distinguishes their files."""
         if not isinstance(block, Mapping) or not isinstance(block.get("tasks"), Mapping):
@@ -214,6 +231,7 @@ class RunDirectory:
                 file = self.tables / f"{prefix}{name}-{split}.jsonl"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_table(value, file, where)
+                self._table_names[file.resolve()] = where
                 files[split] = str(file.resolve())
             tasks[name] = {**task, **files} if files else task
         return {**block, "tasks": tasks}

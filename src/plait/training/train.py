@@ -166,7 +166,7 @@ def check_unchanged(run: RunDirectory, resolved: ResolvedRun) -> None:
     }
     changed = [f"{run.folder}: the {what} has changed: {line}" for what, lines in changes.items() for line in lines]
     if changed:
-        what_to_do = "undo the change, or start a new run with another --out"
+        what_to_do = "undo the change, or start a new run with another `out`"
         raise RunError(*changed, f"a run can only be resumed unchanged; {what_to_do}")
 
 

@@ -249,10 +249,11 @@ def test_bad_rows_of_a_table_are_reported_with_task_and_split(tiny_recipe, tmp_p
     with pytest.raises(PlaitError) as caught:
         plait.train(recipe, tmp_path / "run", baselines=False)
     assert list(caught.value.mistakes) == [
-        "near-train.jsonl:4: the label is empty",
-        "near-train.jsonl:6: the text in column 'one' is empty",
+        "tasks.near.train: row 3: the label is empty",
+        "tasks.near.train: row 5: the text in column 'one' is empty",
     ]
-    result = plait.train({**recipe, "bad_rows": "skip"}, tmp_path / "run", baselines=False)  # over the failed run
+    assert not (tmp_path / "run").exists()
+    result = plait.train({**recipe, "bad_rows": "skip"}, tmp_path / "run", baselines=False)
     assert len((result.run / "bad-rows.jsonl").read_text().splitlines()) == 2
 
 
@@ -261,7 +262,7 @@ def test_a_missing_column_of_a_table_is_reported(tiny_recipe, tmp_path):
     recipe["tasks"]["mood"]["train"] = recipe["tasks"]["mood"]["train"].rename(columns={"sentence": "sentense"})
     with pytest.raises(PlaitError) as caught:
         plait.train(recipe, tmp_path / "run", baselines=False)
-    assert caught.value.mistakes[0] == "mood-train.jsonl:1: no column 'sentence'; did you mean 'sentense'?"
+    assert caught.value.mistakes[0] == "tasks.mood.train: row 0: no column 'sentence'; did you mean 'sentense'?"
 
 
 # ---------------------------------------------------------------- predicted

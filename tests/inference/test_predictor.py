@@ -1,11 +1,16 @@
 """plait.load from Python."""
 
+import pickle
+import shutil
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
 import numpy as np
 import pytest
 import torch
 
 import plait
-from plait.errors import RequestError
+from plait.errors import ModelError, PlaitError, RequestError
 from plait.model.ensemble_build import build_ensemble
 from tiny import sentences, write_tasks
 
@@ -131,3 +136,43 @@ def test_an_invalid_call_says_what_was_expected(model, call, message):
     with pytest.raises(RequestError) as caught:
         call(model)
     assert message in str(caught.value)
+
+
+# ---------------------------------------------------------------- pickled
+
+
+@pytest.mark.parametrize("which", ["model", "ensemble", "plain", "onnx"])
+def test_a_model_pickles_as_its_directory(request, which):
+    if which == "plain":
+        given = plait.load(request.getfixturevalue("tiny_roberta"))
+    elif which == "onnx":
+        given = plait.load(request.getfixturevalue("exported"), engine="onnx")
+    else:
+        given = request.getfixturevalue(which)
+    pickled = pickle.dumps(given)
+    again = pickle.loads(pickled)
+    assert len(pickled) < 1000 and again.engine == given.engine and again.identity == given.identity
+    assert np.array_equal(again.embed(["a dog", "the river"]), given.embed(["a dog", "the river"]))
+    assert list(again.tasks) == list(given.tasks)
+
+
+def test_a_model_can_be_sent_to_another_process(model):
+    texts = sentences(20, seed=8)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        found = pool.submit(model.predict, "mood", texts).result()
+    assert found.labels == model.predict("mood", texts).labels
+    assert found.scores == pytest.approx(model.predict("mood", texts).scores, abs=1e-5)  # perhaps other threads
+
+
+def test_a_pickled_model_is_refused_if_its_directory_holds_another(trained, tmp_path):
+    first, second = trained.kept_models
+    folder = tmp_path / "model"
+    shutil.copytree(first, folder)
+    pickled = pickle.dumps(plait.load(folder))
+    shutil.rmtree(folder)
+    shutil.copytree(second, folder)
+    with pytest.raises(ModelError, match="holds another model than the one that was pickled"):
+        pickle.loads(pickled)
+    shutil.rmtree(folder)
+    with pytest.raises(PlaitError):
+        pickle.loads(pickled)

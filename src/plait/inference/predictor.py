@@ -9,7 +9,7 @@ import numpy as np
 from plait.data.examples import text_problem
 from plait.data.frames import columns_of, is_frame
 from plait.data.readers.records import is_unicode
-from plait.errors import DataError, RequestError, did_you_mean
+from plait.errors import DataError, ModelError, RequestError, did_you_mean
 from plait.inference.predictions import Predictions
 from plait.model.directory.load import EngineName, LoadedModel, load_model
 from plait.model.encode_texts import Advance, Embedded, Predicted, embed_texts, predict_columns
@@ -22,11 +22,17 @@ _TextTuple = tuple[str, ...]
 
 
 class Predictor:
-    """A loaded model, or an ensemble of several; threads can share it."""
+    """A loaded model, or an ensemble of several; threads can share it, and other processes can be sent it."""
 
-    def __init__(self, loaded: LoadedModel) -> None:
+    def __init__(self, loaded: LoadedModel, workers: int = 0) -> None:
         self.loaded = loaded
         self._model = loaded.model
+        self._workers = workers
+
+    def __reduce__(self) -> tuple[Callable[..., "Predictor"], tuple[object, ...]]:
+        """Pickled as its directory and options; whoever unpickles it loads the model again."""
+        device = self._model.members[0].device.type
+        return _reload, (str(self.folder.resolve()), self.identity, device, self.engine, self._workers)
 
     @property
     def tasks(self) -> Mapping[str, TaskSpec]:
@@ -170,4 +176,12 @@ def load(
     loaded = load_model(source, device="cpu" if workers else device, engine=engine, log=log)
     if workers:
         use_workers(loaded, workers)
-    return Predictor(loaded)
+    return Predictor(loaded, workers)
+
+
+def _reload(folder: str, identity: str, device: str, engine: EngineName, workers: int) -> Predictor:
+    """A pickled model, which must not have changed on disk."""
+    predictor = load(folder, device=device, engine=engine, workers=workers)
+    if predictor.identity != identity:
+        raise ModelError(f"{folder}: holds another model than the one that was pickled; load it again, then pickle it")
+    return predictor

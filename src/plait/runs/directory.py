@@ -62,6 +62,12 @@ class RunDirectory:
         return self._record.is_file()
 
     @property
+    def has_worked(self) -> bool:
+        """Whether there is something that a resumed run need not do again: baselines, a step, a checkpoint."""
+        stepped = self.metrics.is_file() and self.metrics.stat().st_size > 0
+        return stepped or self._baselines.is_file() or self.checkpoints.is_dir()
+
+    @property
     def is_trained(self) -> bool:
         """Whether the run itself is finished; single-task runs may still be missing."""
         return self._result.is_file()

@@ -2,7 +2,8 @@
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -66,24 +67,47 @@ def train(
     `threads` is a number, "auto" for the fastest on this machine, or None for torch's current setting; a resumed run
     uses the same number.
     """
+    if not isinstance(recipe, str | Path | Mapping | Recipe):
+        found = type(recipe).__name__
+        raise RecipeError(f"the argument `recipe`: expected a file, a name, a mapping or a Recipe, found {found}")
     if keep < 0:
-        raise RunError(f"keep: expected a number of models, found {keep}")
+        raise RunError(f"the argument `keep`: expected a number of models, found {keep}")
+    if isinstance(threads, int) and threads < 1:
+        raise RunError(f"the argument `threads`: expected a number of threads, found {threads}")
     name = Path(recipe).absolute().stem.replace("#", "-") if isinstance(recipe, str | Path) else "recipe"
     run = RunDirectory(Path(out or Path("runs") / name))
     run.check_free()
-    given = as_recipe(run.store_tables(recipe), data, profile, overrides)
-    resolved = resolve_run(given, Path(data) if data else None)
-    model = build_start_model(resolved)  # whatever can be refused is refused before there is a run
-    progress = progress or SilentProgress()
-    if threads == "auto":
-        choose_threads(model, progress)
-    elif threads is not None:
-        torch.set_num_threads(threads)
-    with run.locked():
-        record = _record_of(resolved, baselines=baselines, single_task=single_task, keep=keep)
-        bad = {name: task.bad for name, task in resolved.data.tasks.items() if task.bad}
-        run.create(record, resolved.recipe, bad)
-        return _run_to_end(run, resolved, model, progress, stop)
+    with _no_leftovers(run):
+        with run.errors_in_rows():
+            given = as_recipe(run.store_tables(recipe), data, profile, overrides)
+            resolved = resolve_run(given, Path(data) if data else None)
+        model = build_start_model(resolved)  # whatever can be refused is refused before there is a run
+        progress = progress or SilentProgress()
+        if threads == "auto":
+            choose_threads(model, progress)
+        elif threads is not None:
+            torch.set_num_threads(threads)
+        with run.locked():
+            record = _record_of(resolved, baselines=baselines, single_task=single_task, keep=keep)
+            bad = {name: task.bad for name, task in resolved.data.tasks.items() if task.bad}
+            run.create(record, resolved.recipe, bad)
+            return _run_to_end(run, resolved, model, progress, stop)
+
+
+@contextmanager
+def _no_leftovers(run: RunDirectory) -> Iterator[None]:
+    """If a new run fails before it has done any work, delete the directories that were made for it."""
+    made = [folder for folder in (run.folder, *run.folder.parents) if not folder.exists()]
+    try:
+        yield
+    except BaseException as error:
+        stopped = isinstance(error, Stopped) or not isinstance(error, Exception)  # the run can be resumed
+        if made and not run.has_worked and not (run.has_begun and stopped):
+            shutil.rmtree(run.folder, ignore_errors=True)
+            for folder in made[1:]:
+                with suppress(OSError):  # others may use it by now
+                    folder.rmdir()
+        raise
 
 
 @restore_threads()

@@ -8,12 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from plait.cli.display import show_progress
     from plait.drafting.init import DraftedRecipe, init
     from plait.errors import PlaitError
     from plait.evaluation.evaluate_model import Evaluation, evaluate
     from plait.inference.predictions import Prediction, Predictions
     from plait.inference.predictor import Predictor, load
     from plait.plugins import register_head, register_loss, register_metric, register_schedule
+    from plait.progress import Progress, SilentProgress
     from plait.recipe.schema import Recipe
     from plait.runs.result import Result
     from plait.training.check import Check, check
@@ -36,8 +38,10 @@ __all__ = [
     "Prediction",
     "Predictions",
     "Predictor",
+    "Progress",
     "Recipe",
     "Result",
+    "SilentProgress",
     "__version__",
     "check",
     "evaluate",
@@ -47,6 +51,7 @@ __all__ = [
     "register_loss",
     "register_metric",
     "register_schedule",
+    "show_progress",
     "train",
 ]
 
@@ -58,8 +63,10 @@ _MODULES = {
     "Prediction": "plait.inference.predictions",
     "Predictions": "plait.inference.predictions",
     "Predictor": "plait.inference.predictor",
+    "Progress": "plait.progress",
     "Recipe": "plait.recipe.schema",
     "Result": "plait.runs.result",
+    "SilentProgress": "plait.progress",
     "check": "plait.training.check",
     "evaluate": "plait.evaluation.evaluate_model",
     "init": "plait.drafting.init",
@@ -68,6 +75,7 @@ _MODULES = {
     "register_loss": "plait.plugins",
     "register_metric": "plait.plugins",
     "register_schedule": "plait.plugins",
+    "show_progress": "plait.cli.display",
     "train": "plait.training.train",
 }
 

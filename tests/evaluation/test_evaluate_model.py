@@ -60,13 +60,20 @@ def test_tasks_that_are_not_scored_are_noted(trained_run):
             noted.append(message)
 
     found = plait.evaluate(trained_run, progress=Notes())
-    assert found.notes == noted == [
-        f"{task}: not scored, it was trained without dev data; give labelled data with `on`" for task in ("tags", "far")
-    ]
+    assert (
+        found.notes
+        == noted
+        == [
+            f"{task}: not scored, it was trained without dev data; give labelled data with `on`"
+            for task in ("tags", "far")
+        ]
+    )
     assert as_options(noted[0]).endswith("give labelled data with --on TASK=FILE")
 
 
-@pytest.mark.parametrize("make", [str, Path, lambda path: [path], rows_of, lambda path: pandas.DataFrame(rows_of(path))])
+@pytest.mark.parametrize(
+    "make", [str, Path, lambda path: [path], rows_of, lambda path: pandas.DataFrame(rows_of(path))]
+)
 def test_other_data_may_be_files_or_tables(found, trained_run, make):
     data = trained_run.parent / "data"
     given = plait.evaluate(trained_run, {"mood": make(data / "mood-dev.csv")})

@@ -127,7 +127,9 @@ def test_notebooks_show_a_table_with_escaped_names(predictor):
 
 
 def test_long_predictions_have_a_short_repr(predictor):
-    assert repr(predictor.predict("near", [("a dog", "a dog")])).startswith("Predictions([Prediction(label=None, score=")
+    assert repr(predictor.predict("near", [("a dog", "a dog")])).startswith(
+        "Predictions([Prediction(label=None, score="
+    )
     shown = repr(predictor.predict("mood", sentences(30)))
     assert shown.count("Prediction(label") == 10 and shown.endswith("… 30 in all])")
 

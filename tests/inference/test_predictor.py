@@ -116,9 +116,15 @@ def test_a_plain_encoder_embeds_and_has_no_tasks(tiny_roberta):
     ("call", "message"),
     [
         (lambda model: model.predict("moood", ["x"]), "no task 'moood'; did you mean 'mood'?"),
-        (lambda model: model.predict("mood", "one text"), "the argument `texts`: expected a list of texts, found one text"),
+        (
+            lambda model: model.predict("mood", "one text"),
+            "the argument `texts`: expected a list of texts, found one text",
+        ),
         (lambda model: model.predict("mood", [("a", "b")]), "the argument `texts`: text 0 is not a string but tuple"),
-        (lambda model: model.predict("near", ["a", "b"]), "the argument `texts`: example 0: the task 'near' compares two texts"),
+        (
+            lambda model: model.predict("near", ["a", "b"]),
+            "the argument `texts`: example 0: the task 'near' compares two texts",
+        ),
         (lambda model: model.predict("near", [("a", "b"), ("a", "b", "c")]), "example 1: "),
         (lambda model: model.embed("one text"), "put it into a list"),
         (lambda model: model.embed(None), "expected a list of texts, found NoneType"),

@@ -42,7 +42,9 @@ def test_classes_by_hand():
 
 @pytest.mark.parametrize(("threshold", "expected"), [(0.5, [0, 1]), (0.4, [1, 1]), (0.75, [0, 0])])
 def test_yes_no_by_hand(threshold, expected):
-    parts = [PredictionArrays(np.zeros(2, int), np.array([[1 - a, a], [1 - b, b]])) for a, b in ((0.2, 0.9), (0.6, 0.5))]
+    parts = [
+        PredictionArrays(np.zeros(2, int), np.array([[1 - a, a], [1 - b, b]])) for a, b in ((0.2, 0.9), (0.6, 0.5))
+    ]
     found = average(parts, "yes_no", threshold)
     assert found.values.tolist() == expected
     assert found.probabilities[:, 1] == pytest.approx([0.4, 0.7], abs=1e-12)

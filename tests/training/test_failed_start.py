@@ -71,7 +71,11 @@ def test_a_run_that_is_stopped_stays_and_resumes(tiny_recipe, tmp_path):
     ("call", "kind", "message"),
     [
         (lambda out: plait.train(None, out), RecipeError, "the argument `recipe`: expected a file, a name, a mapping"),
-        (lambda out: plait.train({}, out, keep=-1), RunError, "the argument `keep`: expected a number of models, found -1"),
+        (
+            lambda out: plait.train({}, out, keep=-1),
+            RunError,
+            "the argument `keep`: expected a number of models, found -1",
+        ),
         (lambda out: plait.train({}, out, threads=0), RunError, "the argument `threads`: expected a number of threads"),
         (lambda out: plait.train({}, out.parent), RunError, "choose another `out`"),
         (lambda out: plait.train({}, out, overrides=["lr"]), RecipeError, "`overrides` lr: "),

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +28,7 @@ __all__ = [
     "print_scores",
     "print_table",
     "progress_for",
+    "show_progress",
 ]
 
 _EVERY = 10.0  # seconds between two lines of progress in a pipe
@@ -46,10 +47,18 @@ def print_json(value: object) -> None:
 
 def progress_for(as_json: bool) -> Progress:
     """The display that suits the terminal, pipe or program that reads the output."""
-    if as_json:
-        return _JsonLines()
+    return _JsonLines() if as_json else _progress_in_words(as_options)
+
+
+def show_progress() -> Progress:
+    """Progress for people, to be given as `progress`: a bar in a terminal or notebook, plain lines elsewhere."""
+    return _progress_in_words(str)
+
+
+def _progress_in_words(words: Callable[[str], str]) -> Progress:
+    """A bar or lines; `words` is how arguments that notes name are called."""
     errors = Console(stderr=True, highlight=False, markup=False)
-    return _Bar(errors) if errors.is_terminal else _Lines()
+    return _Bar(errors, words) if errors.is_terminal else _Lines(words)
 
 
 def _score_line(record: Mapping[str, Any]) -> str:
@@ -87,8 +96,9 @@ class _Speed:
 class _Bar:
     """One bar at a time, with speed and time left."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, words: Callable[[str], str]) -> None:
         self.console = console
+        self.words = words
         self.progress: RichProgress | None = None
         self.task = TaskID(0)
         self.speed = _Speed()
@@ -127,13 +137,14 @@ class _Bar:
         self.console.print(_score_line(record))
 
     def note(self, message: str) -> None:
-        self.console.print(as_options(message))
+        self.console.print(self.words(message))
 
 
 class _Lines:
     """Plain lines for a pipe."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Callable[[str], str]) -> None:
+        self.words = words
         self.what = ""
         self.done = self.done_before = self.total = 0
         self.last = 0.0
@@ -163,7 +174,7 @@ class _Lines:
         click.echo(_score_line(record), err=True)
 
     def note(self, message: str) -> None:
-        click.echo(as_options(message), err=True)
+        click.echo(self.words(message), err=True)
 
 
 class _JsonLines:

@@ -37,4 +37,6 @@ class PredictionArrays:
         if len(parts) == 1:
             return parts[0]
         shares = [part.probabilities for part in parts if part.probabilities is not None]
-        return PredictionArrays(np.concatenate([part.values for part in parts]), np.concatenate(shares) if shares else None)
+        return PredictionArrays(
+            np.concatenate([part.values for part in parts]), np.concatenate(shares) if shares else None
+        )

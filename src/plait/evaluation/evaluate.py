@@ -87,7 +87,9 @@ def mean_score(scores: dict[str, TaskScores]) -> float:
     return float(np.mean([task.value for task in scores.values()]))
 
 
-def metric_on(spec: TaskSpec, labels_n: np.ndarray, predictions: PredictionArrays, rows: np.ndarray | None = None) -> float:
+def metric_on(
+    spec: TaskSpec, labels_n: np.ndarray, predictions: PredictionArrays, rows: np.ndarray | None = None
+) -> float:
     """The task's own metric on all examples, or on some rows."""
     metric = METRICS[spec.metric].functions[spec.labels.kind]
     if rows is not None:

@@ -97,7 +97,8 @@ def read_predictions(file: Path) -> dict[str, LabelledPredictions]:
             found = {name: arrays[name] for name in arrays.files}
         tasks = [name.removesuffix("/labels") for name in found if name.endswith("/labels")]
         return {
-            task: LabelledPredictions(found[f"{task}/labels"], PredictionArrays.from_arrays(found, task)) for task in tasks
+            task: LabelledPredictions(found[f"{task}/labels"], PredictionArrays.from_arrays(found, task))
+            for task in tasks
         }
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         raise RunError(f"{file}: damaged; remove it and the cell.json beside it to score the cell again") from None

@@ -120,7 +120,9 @@ class RunDirectory:
             prefix, _, what = name.rpartition("/")
             if what == "values":
                 split, baseline, task = prefix.split("/", 2)  # only a task may have a slash in its name
-                found.setdefault(split, {}).setdefault(baseline, {})[task] = PredictionArrays.from_arrays(arrays, prefix)
+                found.setdefault(split, {}).setdefault(baseline, {})[task] = PredictionArrays.from_arrays(
+                    arrays, prefix
+                )
         return found
 
     def write_baseline_predictions(self, answers: Mapping[str, Mapping[str, Mapping[str, PredictionArrays]]]) -> None:

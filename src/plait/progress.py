@@ -21,7 +21,7 @@ class Progress(Protocol):
         """The part is over."""
 
     def scores(self, record: dict[str, Any]) -> None:
-        """An evaluation, as metrics.jsonl holds it: `step`, `epoch`, `dev` (task → metric → value), `mean`, `best`, …"""
+        """An evaluation, as metrics.jsonl holds it: `step`, `epoch`, `dev` (task → metric → value), `mean`, …"""
 
     def note(self, message: str) -> None:
         """One sentence for the user."""

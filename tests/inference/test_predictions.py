@@ -110,7 +110,7 @@ def test_without_pandas_to_frame_says_what_to_install(predictor, monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(RequestError, match="^to_frame needs the package pandas; pip install pandas$"):
+    with pytest.raises(RequestError, match=r"^to_frame needs the package pandas; pip install pandas$"):
         found.to_frame()
 
 

@@ -40,7 +40,7 @@ def test_tables_are_checked_and_nothing_is_written(tiny_recipe, tmp_path, monkey
     )
     found = plait.check(recipe, trial=False)
     assert found.stages[0].tasks[0].rows == {"train": 24, "dev": 2}
-    assert [(row.where, row.problem) for row in found.bad_rows][0] == (
+    assert (found.bad_rows[0].where, found.bad_rows[0].problem) == (
         "tasks.mood.dev: row 1",
         "the text in column 'sentence' is empty",
     )

@@ -67,13 +67,7 @@ def train(
     `threads` is a number, "auto" for the fastest on this machine, or None for torch's current setting; a resumed run
     uses the same number.
     """
-    if not isinstance(recipe, str | Path | Mapping | Recipe):
-        found = type(recipe).__name__
-        raise RecipeError(f"the argument `recipe`: expected a file, a name, a mapping or a Recipe, found {found}")
-    if keep < 0:
-        raise RunError(f"the argument `keep`: expected a number of models, found {keep}")
-    if isinstance(threads, int) and threads < 1:
-        raise RunError(f"the argument `threads`: expected a number of threads, found {threads}")
+    _check_arguments(recipe, keep, threads)
     name = Path(recipe).absolute().stem.replace("#", "-") if isinstance(recipe, str | Path) else "recipe"
     run = RunDirectory(Path(out or Path("runs") / name))
     run.check_free()
@@ -92,6 +86,17 @@ def train(
             bad = {name: task.bad for name, task in resolved.data.tasks.items() if task.bad}
             run.create(record, resolved.recipe, bad)
             return _run_to_end(run, resolved, model, progress, stop)
+
+
+def _check_arguments(recipe: object, keep: int, threads: object) -> None:
+    """Refuse what a caller from Python may get wrong, and the command line cannot."""
+    if not isinstance(recipe, str | Path | Mapping | Recipe):
+        found = type(recipe).__name__
+        raise RecipeError(f"the argument `recipe`: expected a file, a name, a mapping or a Recipe, found {found}")
+    if keep < 0:
+        raise RunError(f"the argument `keep`: expected a number of models, found {keep}")
+    if isinstance(threads, int) and threads < 1:
+        raise RunError(f"the argument `threads`: expected a number of threads, found {threads}")
 
 
 @contextmanager

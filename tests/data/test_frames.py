@@ -309,7 +309,7 @@ def test_empty_texts_in_a_data_frame_are_reported_with_their_row(model, make, mi
 
 
 def test_a_data_frame_is_not_a_list_of_texts(model):
-    with pytest.raises(RequestError, match="expected a list of texts, found DataFrame"):
+    with pytest.raises(RequestError, match="expected a list of texts, found DataFrame; give one of its columns"):
         model.embed(pandas.DataFrame({"sentence": ["a dog"]}))
 
 

@@ -1,11 +1,14 @@
 """A run that fails before it has done any work leaves nothing behind; its errors name arguments and rows."""
 
+from contextlib import ExitStack
+
 import pandas
 import pytest
 
 import plait
-from plait.errors import PlaitError, RecipeError, RunError
+from plait.errors import DataError, PlaitError, RecipeError, RunError
 from plait.progress import SilentProgress
+from plait.runs.directory import RunDirectory
 from plait.training.train import Stopped, resume
 
 
@@ -51,6 +54,19 @@ def test_directories_that_others_use_stay(tiny_recipe, tmp_path):
         with pytest.raises(PlaitError):
             plait.train(tables(tiny_recipe(lr="fast")), tmp_path / out)
     assert (tmp_path / "runs").is_dir() and not (tmp_path / "runs/run").exists() and (tmp_path / "given").is_dir()
+
+
+def test_a_run_that_another_process_began_meanwhile_stays(tiny_recipe, tmp_path, monkeypatch):
+    with ExitStack() as other:
+
+        def begin_elsewhere(*_):
+            other.enter_context(RunDirectory(tmp_path / "runs/run").locked())
+            raise DataError("no such column")
+
+        monkeypatch.setattr("plait.training.train.resolve_run", begin_elsewhere)
+        with pytest.raises(DataError):
+            plait.train(tiny_recipe(), tmp_path / "runs/run")
+        assert (tmp_path / "runs/run/.lock").exists()
 
 
 def test_a_run_that_has_trained_stays_and_resumes(tiny_recipe, tmp_path):

@@ -114,7 +114,8 @@ def _as_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
     """A list of texts; refuses a single text and anything else."""
     if isinstance(texts, str) or not isinstance(texts, Iterable) or is_frame(texts):
         found = "one text" if isinstance(texts, str) else type(texts).__name__
-        raise RequestError(f"the argument `{argument}`: expected a list of texts, found {found}; put it into a list")
+        hint = "give one of its columns" if is_frame(texts) else "put it into a list"
+        raise RequestError(f"the argument `{argument}`: expected a list of texts, found {found}; {hint}")
     listed = list(texts)
     for number, text in enumerate(listed):
         if problem := _problem(text):

@@ -5,7 +5,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +43,7 @@ class RunDirectory:
         self._baselines = folder / "baselines.json"
         self._baseline_predictions = folder / "baselines.npz"
         self._single_task_scores = folder / "single_task.json"
+        self._created = False  # by this process
         self._table_names: dict[Path, str] = {}  # file of a table in memory → its key in the recipe
 
     @property
@@ -166,6 +167,7 @@ class RunDirectory:
                 for task, rows in bad.items():
                     file.writelines(json.dumps({"task": task, **asdict(row)}) + "\n" for row in rows)
         write_json(self._record, record.to_json())
+        self._created = True
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -177,6 +179,32 @@ class RunDirectory:
             for folder in (self.folder, self.checkpoints, self.kept):
                 remove_leftovers(folder)
             yield
+
+    @contextmanager
+    def no_leftovers(self, stopped: type[Exception]) -> Iterator[None]:
+        """If a new run fails before it has done any work, delete the directories that were made for it.
+
+        A run that was `stopped` or interrupted can be resumed, and stays.
+        """
+        made = [folder for folder in (self.folder, *self.folder.parents) if not folder.exists()]
+        try:
+            yield
+        except BaseException as error:
+            interrupted = isinstance(error, stopped) or not isinstance(error, Exception)
+            lost = self._created and not interrupted and not self.has_worked
+            if made and (lost or not self.has_begun):
+                self._delete()
+                for folder in made[1:]:
+                    with suppress(OSError):  # others use it, or it was never made
+                        folder.rmdir()
+            raise
+
+    def _delete(self) -> None:
+        """Delete the directory, unless another process trains in it by now."""
+        if self.folder.is_dir():
+            with lock(self.folder / ".lock", wait=False) as held:
+                if held:
+                    shutil.rmtree(self.folder, ignore_errors=True)
 
     def cut_metrics(self, step: int) -> None:
         """Drop the lines after a step, and a line that was cut short."""

@@ -2,8 +2,7 @@
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -71,7 +70,7 @@ def train(
     name = Path(recipe).absolute().stem.replace("#", "-") if isinstance(recipe, str | Path) else "recipe"
     run = RunDirectory(Path(out or Path("runs") / name))
     run.check_free()
-    with _no_leftovers(run):
+    with run.no_leftovers(Stopped):
         with run.errors_in_rows():
             given = as_recipe(run.store_tables(recipe), data, profile, overrides)
             resolved = resolve_run(given, Path(data) if data else None)
@@ -97,22 +96,6 @@ def _check_arguments(recipe: object, keep: int, threads: object) -> None:
         raise RunError(f"the argument `keep`: expected a number of models, found {keep}")
     if isinstance(threads, int) and threads < 1:
         raise RunError(f"the argument `threads`: expected a number of threads, found {threads}")
-
-
-@contextmanager
-def _no_leftovers(run: RunDirectory) -> Iterator[None]:
-    """If a new run fails before it has done any work, delete the directories that were made for it."""
-    made = [folder for folder in (run.folder, *run.folder.parents) if not folder.exists()]
-    try:
-        yield
-    except BaseException as error:
-        stopped = isinstance(error, Stopped) or not isinstance(error, Exception)  # the run can be resumed
-        if made and not run.has_worked and not (run.has_begun and stopped):
-            shutil.rmtree(run.folder, ignore_errors=True)
-            for folder in made[1:]:
-                with suppress(OSError):  # others may use it by now
-                    folder.rmdir()
-        raise
 
 
 @restore_threads()

@@ -1,5 +1,7 @@
 """plait.init from Python."""
 
+from pathlib import Path
+
 import pytest
 
 import plait
@@ -7,15 +9,17 @@ from plait.cli.option_names import as_options
 from plait.errors import RequestError
 from tiny import write_tasks
 
+STARTER = Path(plait.__file__).parent / "data/starter"
+
 
 def test_a_folder_becomes_a_recipe(tiny_bert, tmp_path):
-    write_tasks(tmp_path / "data", tiny_bert)
-    found = plait.init(tmp_path / "data", tmp_path / "recipe.yaml", encoder=str(tiny_bert))
+    found = plait.init(STARTER, tmp_path / "recipe.yaml", encoder=str(tiny_bert))
     assert found.file == tmp_path / "recipe.yaml" and found.unused == {} and found.bad_rows == 0
+    pair = ("sentence1", "sentence2")
     assert {task.name: (task.guess.kind, task.guess.text) for task in found.tasks} == {
-        "mood": ("classes", ("sentence",)),
-        "same": ("yes_no", ("one", "two")),
-        "near": ("score", ("one", "two")),
+        "reviews": ("classes", ("sentence",)),
+        "questions": ("yes_no", pair),
+        "pairs": ("score", pair),
     }
     assert plait.check(found.file, trial=False).steps > 0
 

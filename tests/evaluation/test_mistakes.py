@@ -133,4 +133,4 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, name, message):
     (tmp_path / "dev.csv").touch()
     with pytest.raises(RequestError) as caught:
         check_place(tmp_path / name, {"dev.csv"})
-    assert str(caught.value) == f"--mistakes {tmp_path / name}: {message}"
+    assert str(caught.value) == f"`mistakes` {tmp_path / name}: {message}"

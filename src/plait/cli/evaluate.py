@@ -105,8 +105,8 @@ def command(
     if mistakes:
         out.print(f"wrong predictions, worst first (for scores all), in {mistakes}", soft_wrap=True)
         for task, listed in found.mistakes.items():
-            groups = describe_groups(listed, found.tasks[task].labels)
-            out.print(f"  {task}: {len(listed):,}{f' ({groups})' if groups else ''}", soft_wrap=True)
+            described = describe_groups(listed, found.tasks[task].labels)
+            out.print(f"  {task}: {len(listed):,}{f' ({described})' if described else ''}", soft_wrap=True)
     if word_weights is not None:
         out.print(f"words of {word_weights} by weight in an embedding; 1: as in a plain mean", soft_wrap=True)
         rows = [(weight.word, three_decimals(weight.weight), f"{weight.count:,}") for weight in found.word_weights]

@@ -127,8 +127,8 @@ def _as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[_TextTuple]) -> 
     """One column of texts, or one per side of the pairs or triplets; the task's own columns of a data frame."""
     if is_frame(texts):
         columns = columns_of(texts, spec.text)
-        for number, row in enumerate(zip(*columns, strict=True)):
-            if problem := text_problem(spec.text, row):
+        for number, given in enumerate(zip(*columns, strict=True)):
+            if problem := text_problem(spec.text, given):
                 raise DataError(f"row {number} of the data frame: {problem}")
         return columns
     if len(spec.text) == 1:

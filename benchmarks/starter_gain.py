@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from plait.data.examples import Examples
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.evaluation.evaluate import metric_on
 from plait.evaluation.significance import paired_bootstrap
 from plait.model.directory.load import load_model
@@ -26,7 +26,7 @@ from plait.resolve.run import resolve_run
 from plait.training.baselines import frozen_model
 from plait.training.train import as_recipe, train
 
-Pair = tuple[Predictions, Predictions]  # of the trained and of the frozen model
+Pair = tuple[PredictionArrays, PredictionArrays]  # of the trained and of the frozen model
 
 
 def both_splits(splits: dict[str, Examples]) -> Examples:

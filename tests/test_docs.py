@@ -180,6 +180,11 @@ def test_code_of_situations_runs(folder, tiny_bert):
     assert 0 <= float(accuracy) <= 1 and known == "True"
 
 
+@pytest.mark.parametrize("number", range(len(blocks("docs/python.md", "python"))))
+def test_code_of_the_python_page_runs(folder, number):
+    run_python(blocks("docs/python.md", "python")[number], folder)
+
+
 def test_commands_and_code_of_export_run(folder):
     for command in "".join(blocks("docs/export.md", "sh")).splitlines():
         run_command(command, folder)

@@ -8,11 +8,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from plait.cli.display import show_progress
+    from plait.drafting.init import DraftedRecipe, init
     from plait.errors import PlaitError
-    from plait.inference.predictor import Prediction, Predictor, load
+    from plait.evaluation.evaluate_model import Evaluation, evaluate
+    from plait.inference.predictions import Prediction, Predictions
+    from plait.inference.predictor import Predictor, load
     from plait.plugins import register_head, register_loss, register_metric, register_schedule
+    from plait.progress import Progress, SilentProgress
     from plait.recipe.schema import Recipe
     from plait.runs.result import Result
+    from plait.training.check import Check, check
     from plait.training.train import train
 
 # Idle threads sleep instead of spinning: on a core that is shared with another program, spinning makes two threads
@@ -25,31 +31,51 @@ os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
 
 __version__ = "0.2.0.dev0"
 __all__ = [
+    "Check",
+    "DraftedRecipe",
+    "Evaluation",
     "PlaitError",
     "Prediction",
+    "Predictions",
     "Predictor",
+    "Progress",
     "Recipe",
     "Result",
+    "SilentProgress",
     "__version__",
+    "check",
+    "evaluate",
+    "init",
     "load",
     "register_head",
     "register_loss",
     "register_metric",
     "register_schedule",
+    "show_progress",
     "train",
 ]
 
 _MODULES = {
+    "Check": "plait.training.check",
+    "DraftedRecipe": "plait.drafting.init",
+    "Evaluation": "plait.evaluation.evaluate_model",
     "PlaitError": "plait.errors",
-    "Prediction": "plait.inference.predictor",
+    "Prediction": "plait.inference.predictions",
+    "Predictions": "plait.inference.predictions",
     "Predictor": "plait.inference.predictor",
+    "Progress": "plait.progress",
     "Recipe": "plait.recipe.schema",
     "Result": "plait.runs.result",
+    "SilentProgress": "plait.progress",
+    "check": "plait.training.check",
+    "evaluate": "plait.evaluation.evaluate_model",
+    "init": "plait.drafting.init",
     "load": "plait.inference.predictor",
     "register_head": "plait.plugins",
     "register_loss": "plait.plugins",
     "register_metric": "plait.plugins",
     "register_schedule": "plait.plugins",
+    "show_progress": "plait.cli.display",
     "train": "plait.training.train",
 }
 

@@ -23,7 +23,7 @@ def side_by_side(work: Callable[[_Piece], object], pieces: Sequence[_Piece], lan
 
     A single piece is done in the calling thread, which may use all cores.
     """
-    if lanes == 1 or len(pieces) == 1:
+    if lanes == 1 or len(pieces) <= 1:
         for piece in pieces:
             work(piece)
             yield piece

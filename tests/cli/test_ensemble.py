@@ -97,5 +97,5 @@ def test_a_task_whose_dev_rows_the_members_do_not_share_is_not_scored(folder, pl
     plait("ensemble", tmp_path / "run1", tmp_path / "run2", "--out", tmp_path / "both")
     out, err = plait("evaluate", tmp_path / "both", "--data", folder / "data", "--json")
     assert list(json.loads(out.splitlines()[-1])["scores"]) == ["same", "near"]
-    note = "mood: not scored, its members do not share their dev data; give --on mood=FILE"
+    note = "mood: not scored, its members do not share their dev data; give labelled data with --on TASK=FILE"
     assert note in out + err

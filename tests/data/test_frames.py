@@ -249,10 +249,11 @@ def test_bad_rows_of_a_table_are_reported_with_task_and_split(tiny_recipe, tmp_p
     with pytest.raises(PlaitError) as caught:
         plait.train(recipe, tmp_path / "run", baselines=False)
     assert list(caught.value.mistakes) == [
-        "near-train.jsonl:4: the label is empty",
-        "near-train.jsonl:6: the text in column 'one' is empty",
+        "tasks.near.train: row 3: the label is empty",
+        "tasks.near.train: row 5: the text in column 'one' is empty",
     ]
-    result = plait.train({**recipe, "bad_rows": "skip"}, tmp_path / "run", baselines=False)  # over the failed run
+    assert not (tmp_path / "run").exists()
+    result = plait.train({**recipe, "bad_rows": "skip"}, tmp_path / "run", baselines=False)
     assert len((result.run / "bad-rows.jsonl").read_text().splitlines()) == 2
 
 
@@ -261,7 +262,7 @@ def test_a_missing_column_of_a_table_is_reported(tiny_recipe, tmp_path):
     recipe["tasks"]["mood"]["train"] = recipe["tasks"]["mood"]["train"].rename(columns={"sentence": "sentense"})
     with pytest.raises(PlaitError) as caught:
         plait.train(recipe, tmp_path / "run", baselines=False)
-    assert caught.value.mistakes[0] == "mood-train.jsonl:1: no column 'sentence'; did you mean 'sentense'?"
+    assert caught.value.mistakes[0] == "tasks.mood.train: row 0: no column 'sentence'; did you mean 'sentense'?"
 
 
 # ---------------------------------------------------------------- predicted
@@ -298,13 +299,17 @@ def test_a_data_frame_without_the_columns_of_the_task_is_rejected(model, make):
     assert str(caught.value) == "the data frame has no column 'two'; it has one, three"
 
 
-def test_missing_values_in_a_data_frame_are_empty_texts(model):
-    frame = pandas.DataFrame({"sentence": ["a dog", None]})
-    assert model.predict("mood", frame) == model.predict("mood", ["a dog", ""])
+@pytest.mark.parametrize("missing", [None, "", " "])
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
+def test_empty_texts_in_a_data_frame_are_reported_with_their_row(model, make, missing):
+    frame = make([{"one": "a dog", "two": "a cat"}, {"one": "a dog", "two": missing}])
+    with pytest.raises(DataError) as caught:
+        model.predict("near", frame)
+    assert str(caught.value) == "row 1 of the data frame: the text in column 'two' is empty"
 
 
 def test_a_data_frame_is_not_a_list_of_texts(model):
-    with pytest.raises(RequestError, match="expected a list of texts, found DataFrame"):
+    with pytest.raises(RequestError, match="expected a list of texts, found DataFrame; give one of its columns"):
         model.embed(pandas.DataFrame({"sentence": ["a dog"]}))
 
 

@@ -268,7 +268,7 @@ def test_a_model_is_scored_on_other_labelled_data(trained):
     write, ending, _ = FORMATS[form]
     write(folder / f"other{ending}", texts_of("dev"))
     model = load_model(result.model, device="cpu").model
-    examples = given_examples(model.tasks, [f"topics={folder / f'other{ending}'}"])
+    examples = given_examples(model.tasks, {"topics": folder / f"other{ending}"})
     scores = score_task(model, "topics", examples["topics"], intervals=True)
     assert scores.values == pytest.approx(result.scores["topics"], abs=1e-9)
     assert scores.interval is not None and set(scores.recall) == set(TOPICS)

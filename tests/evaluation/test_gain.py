@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from plait.data.labels import Labels
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.evaluation.gain import measure_gain
 from plait.model.tasks import TaskSpec
 
@@ -24,10 +24,10 @@ CLASSES = TaskSpec(
 LABELS = np.arange(200) % 2
 
 
-def correct_on(rows: int) -> Predictions:
+def correct_on(rows: int) -> PredictionArrays:
     """Correct on that many rows, wrong on the others."""
     values = np.where(np.arange(200) < rows, LABELS, 1 - LABELS)
-    return Predictions(values, np.eye(2)[values])
+    return PredictionArrays(values, np.eye(2)[values])
 
 
 def test_the_gain_is_over_the_best_baseline_with_an_interval_around_it():

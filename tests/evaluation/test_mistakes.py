@@ -8,7 +8,7 @@ import pytest
 
 from plait.data.examples import Examples
 from plait.data.labels import Labels
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import RequestError
 from plait.evaluation.mistakes import Mistake, check_place, count_groups, find_mistakes, write_mistakes
 from plait.model.tasks import TaskSpec
@@ -28,7 +28,7 @@ def test_wrong_classes_are_listed_by_expected_class_most_confident_first():
     labels = Labels("classes", ("0", "1", "2"), ("bad", "mixed", "good"))
     shares = np.array([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.45, 0.5, 0.05], [0.9, 0.05, 0.05], [0.05, 0.95, 0]])
     examples = examples_of([2, 2, 0, 2, 2], int)
-    found = find_mistakes(spec_of(labels), examples, Predictions(shares.argmax(axis=1), shares))
+    found = find_mistakes(spec_of(labels), examples, PredictionArrays(shares.argmax(axis=1), shares))
     assert found == [
         Mistake("task", "dev.csv:4", ("text 2 0",), "bad", "mixed", 0.5, None, "bad"),
         Mistake("task", "dev.csv:6", ("text 4 0",), "good", "mixed", 0.95, None, "good"),
@@ -40,7 +40,7 @@ def test_wrong_classes_are_listed_by_expected_class_most_confident_first():
 
 def test_false_positives_and_false_negatives_are_apart_with_the_probability_of_the_predicted_label():
     shares = np.array([[0.8, 0.2], [0.3, 0.7], [0.1, 0.9], [0.2, 0.8]])
-    predictions = Predictions(np.array([0, 1, 1, 1]), shares)
+    predictions = PredictionArrays(np.array([0, 1, 1, 1]), shares)
     found = find_mistakes(
         spec_of(Labels("yes_no", ("0", "1"), ("no", "yes")), 2), examples_of([1, 0, 1, 0], int, 2), predictions
     )
@@ -55,7 +55,7 @@ def test_false_positives_and_false_negatives_are_apart_with_the_probability_of_t
 def test_multilabel_mistakes_have_the_probability_of_their_most_confident_wrong_label():
     labels = Labels("multilabel", ("x", "y", "z"), ("x", "y", "z"))
     shares = np.array([[0.9, 0.6, 0.2], [0.9, 0.1, 0.1], [0.2, 0.4, 0.95]])
-    predictions = Predictions((shares >= 0.5).astype(int), shares)
+    predictions = PredictionArrays((shares >= 0.5).astype(int), shares)
     found = find_mistakes(spec_of(labels), examples_of([[1, 0, 0], [1, 1, 0], [0, 0, 1]], int), predictions)
     assert [(row.where, row.expected, row.predicted, row.probability) for row in found] == [
         ("dev.csv:3", ("x", "y"), ("x",), 0.9),  # y is missing with a probability of 1 − 0.1
@@ -64,7 +64,7 @@ def test_multilabel_mistakes_have_the_probability_of_their_most_confident_wrong_
 
 
 def test_every_score_is_listed_by_its_error():
-    predictions = Predictions(np.array([3.5, 1.0, 4.0]), None)
+    predictions = PredictionArrays(np.array([3.5, 1.0, 4.0]), None)
     found = find_mistakes(spec_of(Labels("score", high=5.0)), examples_of([3.8, 4.0, 4.0], np.float32), predictions)
     assert [(row.where, row.expected, row.predicted, row.probability) for row in found] == [
         ("dev.csv:3", 4.0, 1.0, None),
@@ -80,7 +80,7 @@ def test_equal_mistakes_keep_the_order_of_the_file():
     found = find_mistakes(
         spec_of(Labels("classes", ("a", "b"), ("a", "b"))),
         examples_of([1] * 40, int),
-        Predictions(np.zeros(40, int), shares),
+        PredictionArrays(np.zeros(40, int), shares),
     )
     assert [row.where for row in found] == [f"dev.csv:{row + 2}" for row in range(40)]
 
@@ -133,4 +133,4 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, name, message):
     (tmp_path / "dev.csv").touch()
     with pytest.raises(RequestError) as caught:
         check_place(tmp_path / name, {"dev.csv"})
-    assert str(caught.value) == f"--mistakes {tmp_path / name}: {message}"
+    assert str(caught.value) == f"`mistakes` {tmp_path / name}: {message}"

@@ -7,7 +7,7 @@ import pytest
 
 import plait
 from plait.data.examples import Examples
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.evaluation import order
 from plait.evaluation.order import Order, measure_order
 from plait.model.directory.load import LoadedModel, load_model
@@ -87,8 +87,8 @@ def test_the_share_of_changed_predictions_is_measured(loaded, model, task):
 
 def test_a_multilabel_row_counts_once_however_many_labels_change(model, monkeypatch):
     """By hand: of four rows, one changes in one label and one in two."""
-    before = Predictions(np.array([[1, 0], [1, 1], [0, 0], [0, 1]]), None)
-    after = Predictions(np.array([[1, 0], [0, 1], [1, 1], [0, 1]]), None)
+    before = PredictionArrays(np.array([[1, 0], [1, 1], [0, 0], [0, 1]]), None)
+    after = PredictionArrays(np.array([[1, 0], [0, 1], [1, 1], [0, 1]]), None)
     monkeypatch.setattr(order, "predict_columns", lambda *given, **options: Predicted(after, 8, 0))
     assert measure_order(model, "tags", examples(4), before) == Order(0.5, None, False)
 

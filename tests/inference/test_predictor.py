@@ -1,17 +1,36 @@
 """plait.load from Python."""
 
+import pickle
+import shutil
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
 import numpy as np
 import pytest
+import torch
 
 import plait
-from plait.errors import RequestError
+from plait.errors import ModelError, PlaitError, RequestError
+from plait.model.ensemble_build import build_ensemble
 from tiny import sentences, write_tasks
 
 
 @pytest.fixture(scope="module")
-def model(tiny_bert, tmp_path_factory):
+def trained(tiny_bert, tmp_path_factory) -> plait.Result:
     folder = tmp_path_factory.mktemp("predictor")
-    return plait.load(plait.train(write_tasks(folder / "data", tiny_bert), folder / "run", baselines=False).run)
+    return plait.train(write_tasks(folder / "data", tiny_bert), folder / "run", baselines=False, keep=2)
+
+
+@pytest.fixture(scope="module")
+def model(trained) -> plait.Predictor:
+    return plait.load(trained.run)
+
+
+@pytest.fixture(scope="module")
+def ensemble(trained) -> plait.Predictor:
+    folder = trained.run.parent / "both"
+    build_ensemble([str(kept) for kept in trained.kept_models], folder)
+    return plait.load(folder)
 
 
 def test_tasks_know_their_labels(model):
@@ -68,9 +87,22 @@ def test_truncated_inputs_are_counted(model):
     assert (model.limit(), model.limit("near")) == (40, 40)
 
 
-def test_an_empty_list_gives_an_empty_result(model):
-    assert model.embed([]).shape == (0, 16)
-    assert model.predict("mood", []) == [] and model.predict("near", []) == []
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("engine", ["torch", "onnx", "ensemble"])
+def test_an_empty_list_gives_an_empty_result(request, model, engine, threads):
+    if engine == "onnx":
+        model = plait.load(request.getfixturevalue("exported"), engine="onnx")
+    if engine == "ensemble":
+        model = request.getfixturevalue("ensemble")
+    torch.set_num_threads(threads)
+    try:
+        embedded, none_with_two = model.embed([]), model.similarity([], ["a dog", "a cat"])
+        assert embedded.shape == (0, model.width) and embedded.dtype == np.float32
+        assert none_with_two.shape == (0, 2) and none_with_two.dtype == np.float32
+        assert model.similarity(["a dog"], []).shape == (1, 0) and model.similarity([], []).shape == (0, 0)
+        assert model.tasks and all(len(model.predict(task, [])) == 0 for task in model.tasks)
+    finally:
+        torch.set_num_threads(1)
 
 
 def test_a_plain_encoder_embeds_and_has_no_tasks(tiny_roberta):
@@ -84,18 +116,69 @@ def test_a_plain_encoder_embeds_and_has_no_tasks(tiny_roberta):
     ("call", "message"),
     [
         (lambda model: model.predict("moood", ["x"]), "no task 'moood'; did you mean 'mood'?"),
-        (lambda model: model.predict("mood", "one text"), "expected a list of texts, found one text"),
-        (lambda model: model.predict("mood", [("a", "b")]), "text 0: expected a string, found tuple"),
-        (lambda model: model.predict("near", ["a", "b"]), "example 0: the task 'near' compares two texts"),
+        (
+            lambda model: model.predict("mood", "one text"),
+            "the argument `texts`: expected a list of texts, found one text",
+        ),
+        (lambda model: model.predict("mood", [("a", "b")]), "the argument `texts`: text 0 is not a string but tuple"),
+        (
+            lambda model: model.predict("near", ["a", "b"]),
+            "the argument `texts`: example 0: the task 'near' compares two texts",
+        ),
         (lambda model: model.predict("near", [("a", "b"), ("a", "b", "c")]), "example 1: "),
         (lambda model: model.embed("one text"), "put it into a list"),
         (lambda model: model.embed(None), "expected a list of texts, found NoneType"),
         (lambda model: model.predict("near", [None]), "example 0: "),
-        (lambda model: model.predict("near", [("a", "\ud800")]), "text 0: contains a lone surrogate"),
-        (lambda model: model.embed([None]), "text 0: expected a string, found NoneType"),
+        (lambda model: model.predict("near", [("a", "\ud800")]), "example 0: text 1 contains a lone surrogate"),
+        (lambda model: model.embed([None]), "text 0 is not a string but NoneType"),
+        (lambda model: model.embed(["a", ""]), "the argument `texts`: text 1 is empty; leave out empty texts"),
+        (lambda model: model.predict("mood", ["a", " \n"]), "the argument `texts`: text 1 is empty"),
+        (lambda model: model.predict("near", [("a", "")]), "the argument `texts`: example 0: text 1 is empty"),
+        (lambda model: model.similarity(["a"], [""]), "the argument `second`: text 0 is empty"),
+        (lambda model: model.similarity("a", ["a"]), "the argument `first`: expected a list of texts"),
     ],
 )
 def test_an_invalid_call_says_what_was_expected(model, call, message):
     with pytest.raises(RequestError) as caught:
         call(model)
     assert message in str(caught.value)
+
+
+# ---------------------------------------------------------------- pickled
+
+
+@pytest.mark.parametrize("which", ["model", "ensemble", "plain", "onnx"])
+def test_a_model_pickles_as_its_directory(request, which):
+    if which == "plain":
+        given = plait.load(request.getfixturevalue("tiny_roberta"))
+    elif which == "onnx":
+        given = plait.load(request.getfixturevalue("exported"), engine="onnx")
+    else:
+        given = request.getfixturevalue(which)
+    pickled = pickle.dumps(given)
+    again = pickle.loads(pickled)
+    assert len(pickled) < 1000 and again.engine == given.engine and again.identity == given.identity
+    assert np.array_equal(again.embed(["a dog", "the river"]), given.embed(["a dog", "the river"]))
+    assert list(again.tasks) == list(given.tasks)
+
+
+def test_a_model_can_be_sent_to_another_process(model):
+    texts = sentences(20, seed=8)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        found = pool.submit(model.predict, "mood", texts).result()
+    assert found.labels == model.predict("mood", texts).labels
+    assert found.scores == pytest.approx(model.predict("mood", texts).scores, abs=1e-5)  # perhaps other threads
+
+
+def test_a_pickled_model_is_refused_if_its_directory_holds_another(trained, tmp_path):
+    first, second = trained.kept_models
+    folder = tmp_path / "model"
+    shutil.copytree(first, folder)
+    pickled = pickle.dumps(plait.load(folder))
+    shutil.rmtree(folder)
+    shutil.copytree(second, folder)
+    with pytest.raises(ModelError, match="holds another model than the one that was pickled"):
+        pickle.loads(pickled)
+    shutil.rmtree(folder)
+    with pytest.raises(PlaitError):
+        pickle.loads(pickled)

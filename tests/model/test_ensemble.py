@@ -9,7 +9,7 @@ import torch
 import plait
 from plait.data.kinds import KINDS
 from plait.data.labels import Labels
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.evaluation.order import needs_pass
 from plait.model.directory.load import LoadedModel, load_model
 from plait.model.ensemble import Ensemble, common_tasks, task_differences
@@ -27,14 +27,14 @@ def spec_of(labels: Labels, threshold: float = 0.5, **changes) -> TaskSpec:
 YES_NO = Labels("yes_no", ("0", "1"), ("no", "yes"))
 
 
-def average(parts: list[Predictions], kind: str, threshold: float = 0.5) -> Predictions:
+def average(parts: list[PredictionArrays], kind: str, threshold: float = 0.5) -> PredictionArrays:
     return KINDS[kind].average(parts, threshold)
 
 
 def test_classes_by_hand():
     """Two members slightly prefer the first class, one is sure of the third."""
     shares = np.array([[[0.4, 0.35, 0.25]], [[0.4, 0.3, 0.3]], [[0.0, 0.1, 0.9]]])
-    parts = [Predictions(one.argmax(axis=1), one) for one in shares]
+    parts = [PredictionArrays(one.argmax(axis=1), one) for one in shares]
     found = average(parts, "classes")
     assert found.values.tolist() == [2]
     assert found.probabilities == pytest.approx(np.array([[0.8 / 3, 0.25, 1.45 / 3]]), abs=1e-12)
@@ -42,34 +42,36 @@ def test_classes_by_hand():
 
 @pytest.mark.parametrize(("threshold", "expected"), [(0.5, [0, 1]), (0.4, [1, 1]), (0.75, [0, 0])])
 def test_yes_no_by_hand(threshold, expected):
-    parts = [Predictions(np.zeros(2, int), np.array([[1 - a, a], [1 - b, b]])) for a, b in ((0.2, 0.9), (0.6, 0.5))]
+    parts = [
+        PredictionArrays(np.zeros(2, int), np.array([[1 - a, a], [1 - b, b]])) for a, b in ((0.2, 0.9), (0.6, 0.5))
+    ]
     found = average(parts, "yes_no", threshold)
     assert found.values.tolist() == expected
     assert found.probabilities[:, 1] == pytest.approx([0.4, 0.7], abs=1e-12)
 
 
 def test_multilabel_by_hand():
-    parts = [Predictions(np.zeros((1, 2), int), np.array([row])) for row in ([0.9, 0.3], [0.2, 0.6])]
+    parts = [PredictionArrays(np.zeros((1, 2), int), np.array([row])) for row in ([0.9, 0.3], [0.2, 0.6])]
     found = average(parts, "multilabel")
     assert found.values.tolist() == [[1, 0]] and found.probabilities == pytest.approx(np.array([[0.55, 0.45]]))
 
 
 def test_scores_by_hand():
-    parts = [Predictions(np.array(values), None) for values in ([0.0, 4.0], [1.0, 5.0], [5.0, 4.5])]
+    parts = [PredictionArrays(np.array(values), None) for values in ([0.0, 4.0], [1.0, 5.0], [5.0, 4.5])]
     found = average(parts, "score")
     assert found.values.tolist() == [2.0, 4.5] and found.probabilities is None
 
 
 def test_members_that_agree_predict_like_one_of_them():
     shares = np.random.default_rng(0).dirichlet([1, 1, 1], size=50)
-    one = Predictions(shares.argmax(axis=1), shares)
+    one = PredictionArrays(shares.argmax(axis=1), shares)
     found = average([one] * 4, "classes")
     assert np.array_equal(found.values, one.values) and found.probabilities == pytest.approx(shares, abs=1e-12)
 
 
 def test_the_order_of_the_members_does_not_matter():
     drawn = np.random.default_rng(1).uniform(size=(5, 30, 4))
-    parts = [Predictions((one >= 0.5).astype(int), one) for one in drawn]
+    parts = [PredictionArrays((one >= 0.5).astype(int), one) for one in drawn]
     there, back = average(parts, "multilabel"), average(parts[::-1], "multilabel")
     assert np.array_equal(there.values, back.values) and there.probabilities == pytest.approx(
         back.probabilities, abs=1e-12

@@ -198,7 +198,7 @@ def test_an_ensemble_without_common_dev_data_asks_for_some(tiny_bert, tmp_path):
     build_ensemble(sources, tmp_path / "both")
     record = open_directory(tmp_path / "both").record
     assert record.provenance.baselines == {}
-    with pytest.raises(RequestError, match="its members do not share their dev data; give --on TASK=FILE"):
+    with pytest.raises(RequestError, match="its members do not share their dev data; give labelled data with `on`"):
         find_split(record, tmp_path / "both", "dev", tmp_path / "data")
 
 

@@ -12,7 +12,7 @@ from plait.resolve.run import resolve_tasks
 from plait.resolve.variants import VARIANTS
 from recipe_files import MOOD, PLAIN, files, mistakes, read
 
-ELSEWHERE = "check the name, or give its folder with --data DIR"
+ELSEWHERE = "check the name, or give its folder with `data`"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_where_gives_the_line_of_a_key_or_of_its_closest_ancestor(folder):
     recipe = read(folder, PLAIN, overrides=["lr=1"])
     assert recipe.where("tasks", "near", "text") == f"{folder}/recipe.yaml:9: tasks.near.text: "
     assert recipe.where("tasks", "near", "head") == f"{folder}/recipe.yaml:7: tasks.near.head: "
-    assert recipe.where("lr") == "--set lr=1: lr: "
+    assert recipe.where("lr") == "`overrides` lr=1: lr: "
     assert recipe.where("clip") == "clip: "
 
 

@@ -8,7 +8,7 @@ from plait.recipe.tree import Tree
 from plait.resolve.variants import VARIANTS
 from recipe_files import mistakes, read
 
-ELSEWHERE = "check the name, or give its folder with --data DIR"
+ELSEWHERE = "check the name, or give its folder with `data`"
 
 TWO = """\
 encoder: tiny
@@ -101,15 +101,15 @@ def test_set_removes_the_stages(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("stages.2.lr=1", "--set stages.2.lr=1: no stage '2'; there are 2, counted from 0"),
-        ("stages.first.lr=1", "--set stages.first.lr=1: no stage 'first'; there are 2, counted from 0"),
+        ("stages.2.lr=1", "`overrides` stages.2.lr=1: no stage '2'; there are 2, counted from 0"),
+        ("stages.first.lr=1", "`overrides` stages.first.lr=1: no stage 'first'; there are 2, counted from 0"),
         (
             "stages.1.tasks.mood.weight=2",
-            "--set stages.1.tasks.mood.weight=2: stages.1 has no task 'mood' of its own; "
+            "`overrides` stages.1.tasks.mood.weight=2: stages.1 has no task 'mood' of its own; "
             "set tasks.mood at the top level",
         ),
-        ("stages.0.lr=fast", "--set stages.0.lr=fast: stages.0.lr: expected a number, found 'fast'"),
-        ("stages.0.lr.x=1", "--set stages.0.lr.x=1: 'lr' is 1e-05 and has no keys"),
+        ("stages.0.lr=fast", "`overrides` stages.0.lr=fast: stages.0.lr: expected a number, found 'fast'"),
+        ("stages.0.lr.x=1", "`overrides` stages.0.lr.x=1: 'lr' is 1e-05 and has no keys"),
     ],
 )
 def test_an_invalid_set_of_a_stage_is_refused(folder, change, message):

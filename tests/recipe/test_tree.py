@@ -7,7 +7,7 @@ from plait.recipe.read import BUNDLED, read_recipe, write_recipe
 from plait.resolve.variants import VARIANTS
 from recipe_files import MOOD, PLAIN, PYTHON_WORDS, files, mistakes, read
 
-ELSEWHERE = "check the name, or give its folder with --data DIR"
+ELSEWHERE = "check the name, or give its folder with `data`"
 
 # ---------------------------------------------------------------- invalid files
 
@@ -138,19 +138,19 @@ def test_set_adds_a_task(folder, monkeypatch):
     ],
 )
 def test_a_mistake_in_set_is_reported_with_the_option(folder, override, message):
-    assert mistakes(folder, PLAIN, overrides=[override]) == [f"--set {override}: {message}"]
+    assert mistakes(folder, PLAIN, overrides=[override]) == [f"`overrides` {override}: {message}"]
 
 
 def test_a_set_value_that_is_not_yaml_is_refused(folder):
     (found,) = mistakes(folder, PLAIN, overrides=["lr=[1"])
-    assert found.startswith("--set lr=[1: the value is not valid YAML: ")
+    assert found.startswith("`overrides` lr=[1: the value is not valid YAML: ")
 
 
 def test_mistakes_in_the_file_and_in_set_are_reported_together(folder):
     found = mistakes(folder, PLAIN + "pooling: meen\n", overrides=["lr=fast", "best_by=moot"])
     assert sorted(found) == [
-        "--set best_by=moot: best_by: unknown name 'moot'; did you mean 'mood'?",
-        "--set lr=fast: lr: expected a number, found 'fast'",
+        "`overrides` best_by=moot: best_by: unknown name 'moot'; did you mean 'mood'?",
+        "`overrides` lr=fast: lr: expected a number, found 'fast'",
         "recipe.yaml:11: pooling: unknown name 'meen'; did you mean 'mean'?",
     ]
 
@@ -162,10 +162,9 @@ def test_a_file_in_set_is_relative_to_the_current_folder(folder, monkeypatch):
     monkeypatch.chdir(elsewhere)
     recipe = read(folder, PLAIN, overrides=["tasks.mood.train=other.csv"])
     assert files(recipe, "mood", "train") == [elsewhere / "other.csv"]
+    missing = f"no file 'mood.csv' in {elsewhere}; {ELSEWHERE}".replace(f"{folder}/", "")
     assert mistakes(folder, PLAIN, overrides=["tasks.mood.train=mood.csv"]) == [
-        f"--set tasks.mood.train=mood.csv: tasks.mood.train: no file 'mood.csv' in {elsewhere}; {ELSEWHERE}".replace(
-            f"{folder}/", ""
-        )
+        f"`overrides` tasks.mood.train=mood.csv: tasks.mood.train: {missing}"
     ]
 
 
@@ -321,4 +320,8 @@ def test_profiles_must_map_names_to_keys(folder, profiles):
 
 def test_all_mistakes_of_several_changes_are_reported(folder):
     found = mistakes(folder, PLAIN, overrides=["lr", "tasks.mod.head=linear", "epochs=2", "lr=["])
-    assert [line.partition(": ")[0] for line in found] == ["--set lr", "--set tasks.mod.head=linear", "--set lr=["]
+    assert [line.partition(": ")[0] for line in found] == [
+        "`overrides` lr",
+        "`overrides` tasks.mod.head=linear",
+        "`overrides` lr=[",
+    ]

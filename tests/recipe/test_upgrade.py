@@ -83,6 +83,6 @@ def test_a_former_key_in_the_wrong_place_is_an_unknown_key(folder):
 
 def test_set_with_a_former_key_is_told_its_new_name(folder):
     assert mistakes(folder, PLAIN, overrides=["watch_conflict=2"]) == [
-        "--set watch_conflict=2: 'watch_conflict' is now called 'conflict_every'"
+        "`overrides` watch_conflict=2: 'watch_conflict' is now called 'conflict_every'"
     ]
     assert read(folder, PLAIN, overrides=["conflict_every=2"]).conflict_every == 2

@@ -6,7 +6,7 @@ from plait.data.batch import READS
 from plait.heads import HEADS
 from recipe_files import PLAIN, PYTHON_WORDS, mistakes, read
 
-ELSEWHERE = "check the name, or give its folder with --data DIR"
+ELSEWHERE = "check the name, or give its folder with `data`"
 
 BROKEN = """\
 epochz: 3

@@ -44,7 +44,8 @@ def test_probable_typos_are_noted_until_a_map_puts_them_together(tmp_path):
     found = resolve(recipe(tmp_path, words))
     assert found.data_notes() == [
         "a: 4 classes, 2 if these are typos; to put them together, write map: {Billing: billing, refnud: refund} in "
-        "the label"
+        "the label",
+        "a: fewer than 8 training rows of 'Billing', 'refnud'",
     ]
     label = {"column": "label", "map": {"Billing": "billing", "refnud": "refund"}}
     found = resolve(recipe(tmp_path, words, label=label))

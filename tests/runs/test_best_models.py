@@ -148,5 +148,5 @@ def test_a_model_that_a_kill_left_half_deleted_is_removed(tiny_recipe, tmp_path)
 
 
 def test_a_negative_number_of_models_is_refused(tiny_recipe, tmp_path):
-    with pytest.raises(RunError, match="keep: expected a number of models, found -1"):
+    with pytest.raises(RunError, match="the argument `keep`: expected a number of models, found -1"):
         plait.train(tiny_recipe(), tmp_path / "run", keep=-1)

@@ -26,7 +26,7 @@ def test_a_run_may_start_in_an_empty_folder(tiny_recipe, tmp_path, monkeypatch, 
 def test_a_folder_with_other_files_is_refused(tiny_recipe, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full/thesis.tex").write_text("years of work")
-    with pytest.raises(RunError, match=r"full: not empty, it contains thesis\.tex; choose another --out"):
+    with pytest.raises(RunError, match=r"full: not empty, it contains thesis\.tex; choose another `out`"):
         plait.train(tiny_recipe(), tmp_path / "full")
 
 
@@ -47,7 +47,7 @@ def test_a_refused_recipe_leaves_no_run_behind(tiny_recipe, tmp_path):
 
 def test_a_file_cannot_become_a_run(tmp_path):
     (tmp_path / "run").write_text("")
-    with pytest.raises(RunError, match="run: is a file; choose another --out"):
+    with pytest.raises(RunError, match="run: is a file; choose another `out`"):
         RunDirectory(tmp_path / "run").check_free()
 
 
@@ -64,7 +64,7 @@ def test_a_run_that_began_or_finished_is_refused_with_a_hint(tiny_recipe, tmp_pa
     with pytest.raises(RunError, match=f"already holds a run; resume it with plait train --resume {tmp_path}/run, or"):
         plait.train(tiny_recipe(), tmp_path / "run")
     resume(tmp_path / "run")
-    with pytest.raises(RunError, match="already holds a finished run; choose another --out"):
+    with pytest.raises(RunError, match="already holds a finished run; choose another `out`"):
         plait.train(tiny_recipe(), tmp_path / "run")
     with pytest.raises(RunError, match=f"already finished; its model is {tmp_path}/run/best"):
         resume(tmp_path / "run")

@@ -8,7 +8,7 @@ import pytest
 import plait
 from plait.errors import DataError, RequestError
 from plait.model.directory.record import ModelRecord, open_directory
-from plait.runs.origins import find_split, given_examples
+from plait.runs.origins import find_split, given_examples, named_files
 from tiny import HAPPY, sentences, write_csv, write_tasks
 
 
@@ -55,7 +55,7 @@ def test_the_splits_of_a_run_are_found(run):
 def test_a_model_that_was_moved_needs_the_folder_of_its_data(run, tmp_path):
     model = shutil.copytree(run / "best", tmp_path / "model")
     assert refused(model, "test") == [
-        "mood: no file mood-dev.csv; give its folder with --data, or --on mood=FILE",
+        "mood: no file mood-dev.csv; give its folder with `data`, or labelled data with `on`",
     ]
     assert len(found(model, "test", run.parent / "data")["mood"]) == 24
 
@@ -66,20 +66,20 @@ def test_a_modified_file_is_refused(run, tmp_path):
         file.write("a good dog,high\r\n")
     path = data / "mood-dev.csv"
     assert refused(run, "test", data) == [
-        f"mood: {path} is not the test file that the model was trained with; to use it, give --on mood={path}"
+        f"mood: {path} is not the test file that the model was trained with; to use it, give it with `on`"
     ]
 
 
 def test_other_data_is_read_with_the_labels_of_the_model(record, tmp_path):
     (tmp_path / "a.csv").write_text("sentence,mood\na dog,low\n")
     (tmp_path / "b.jsonl").write_text('{"sentence": "a cat", "mood": "high"}\n')
-    examples = given_examples(record.tasks, [f"mood={tmp_path / name}" for name in ("a.csv", "b.jsonl")])
+    examples = given_examples(record.tasks, {"mood": [tmp_path / name for name in ("a.csv", "b.jsonl")]})
     assert (examples["mood"].texts, examples["mood"].labels.tolist()) == ((["a dog", "a cat"],), [1, 0])
 
 
 def test_all_mistakes_in_given_files_are_reported_at_once(record, tmp_path):
     with pytest.raises(RequestError) as caught:
-        given_examples(record.tasks, ["mood", "moood=x.csv", "mood=gone.csv"])
+        named_files(record.tasks, ["mood", "moood=x.csv", "mood=gone.csv"])
     assert list(caught.value.mistakes) == [
         "--on mood: expected TASK=FILE",
         "--on moood=x.csv: the model has no task 'moood'; did you mean 'mood'?",
@@ -88,7 +88,7 @@ def test_all_mistakes_in_given_files_are_reported_at_once(record, tmp_path):
     (tmp_path / "a.csv").write_text("sentence,mood\na dog,angry\nshort\n")
     (tmp_path / "b.csv").write_text("one,two,same\na,b,2\n")
     with pytest.raises(DataError) as caught:
-        given_examples(record.tasks, [f"mood={tmp_path}/a.csv", f"same={tmp_path}/b.csv"])
+        given_examples(record.tasks, {"mood": f"{tmp_path}/a.csv", "same": f"{tmp_path}/b.csv"})
     assert list(caught.value.mistakes) == [
         "a.csv:2: the label 'angry' is not one of the classes of the training data: high, low",
         "a.csv:3: 1 field, but the header has 2; complete or remove the row",

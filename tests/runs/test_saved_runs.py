@@ -97,7 +97,7 @@ def test_a_changed_setting_is_refused_with_the_difference(project):
         resume_in(project, "lr=2e-3")
     assert list(caught.value.mistakes) == [
         f"{project}/run: the recipe has changed: lr: 0.001 → 0.002",
-        "a run can only be resumed unchanged; undo the change, or start a new run with another --out",
+        "a run can only be resumed unchanged; undo the change, or start a new run with another `out`",
     ]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import plait
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.progress import SilentProgress
 from plait.runs.directory import RunDirectory
 from plait.training.baselines import FROZEN, MAJORITY, ZERO_SHOT, _best_threshold, predict_baselines, score_baselines
@@ -87,7 +87,11 @@ def test_predictions_of_baselines_are_read_as_they_were_written(tmp_path):
     run = RunDirectory(tmp_path)
     assert run.read_baseline_predictions() == {}
     chances = np.array([[0.2, 0.8], [0.9, 0.1]])
-    answers = {"dev": {FROZEN: {"a/b": Predictions(np.array([1, 0]), chances), "near": Predictions(np.ones(2), None)}}}
+    answers = {
+        "dev": {
+            FROZEN: {"a/b": PredictionArrays(np.array([1, 0]), chances), "near": PredictionArrays(np.ones(2), None)}
+        }
+    }
     run.write_baseline_predictions(answers)
     found = run.read_baseline_predictions()
     assert list(found["dev"][FROZEN]) == ["a/b", "near"]

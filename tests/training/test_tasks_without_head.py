@@ -9,7 +9,7 @@ import plait
 from plait.errors import PlaitError, RequestError
 from plait.losses.embedding import info_nce
 from plait.model.directory.record import open_directory
-from plait.runs.origins import find_split, given_examples
+from plait.runs.origins import find_split, named_files
 from small_runs import forward, metrics_lines, resolve, trainer_for
 
 
@@ -78,7 +78,7 @@ def test_a_model_without_tasks_has_nothing_to_score(without_label, tmp_path):
     with pytest.raises(RequestError, match="run: no task to score; it is a plain encoder, which only embeds"):
         find_split(record, run, "dev", None)
     with pytest.raises(RequestError, match="has no task 'texts'; it is a plain encoder, which only embeds"):
-        given_examples(record.tasks, ["texts=texts.csv"])
+        named_files(record.tasks, ["texts=texts.csv"])
 
 
 def test_a_run_can_start_from_a_model_without_tasks(without_label, tmp_path):

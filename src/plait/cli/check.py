@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from plait.cli.option_names import as_options
 from plait.cli.train import complete_recipe, recipe_options
 
 if TYPE_CHECKING:
@@ -33,20 +34,16 @@ def command(
     from plait.cli.display import console, duration, print_json
     from plait.data.read import SHOWN
     from plait.errors import PlaitError
-    from plait.resolve.run import resolve_run
-    from plait.training.estimate import TRIED, preview_run, total_cost
-    from plait.training.train import as_recipe
+    from plait.training.check import check
+    from plait.training.estimate import TRIED
 
     try:
-        resolved = resolve_run(as_recipe(recipe, data, profile, overrides), data)
-        stages = preview_run(resolved, trial=trial)
+        found = check(recipe, data=data, profile=profile, overrides=overrides, trial=trial)
     except PlaitError as error:
         if as_json:
-            print_json({"mistakes": error.mistakes})
+            print_json({"mistakes": [as_options(mistake) for mistake in error.mistakes]})
         raise
-    found = resolved.data
-    bad = [asdict(row) for task in found.tasks.values() for row in task.bad]
-    cost, steps = total_cost(stages), sum(stage.steps for stage in stages)
+    stages, steps, cost, bad = found.stages, found.steps, found.cost, found.bad_rows
     several = len(stages) > 1
     if as_json:
         print_json(
@@ -57,8 +54,8 @@ def command(
                     else {"tasks": asdict(stages[0])["tasks"]}
                 ),
                 "steps": steps,
-                "overlaps": asdict(found.overlaps()),
-                "bad_rows": bad,
+                "overlaps": asdict(found.overlaps),
+                "bad_rows": [asdict(row) for row in bad],
                 "cost": cost and asdict(cost),
             }
         )
@@ -72,10 +69,10 @@ def command(
             say(f"stage {number} of {len(stages)}: {stage.steps:,} steps, {epochs}\n")
         for task in stage.tasks:
             _show_task(say, task)
-    for sentence in found.data_notes():
+    for sentence in found.notes:
         say(sentence)
     for row in bad[:SHOWN]:
-        say(f"skipped: {row['where']}: {row['problem']}")
+        say(f"skipped: {row.where}: {row.problem}")
     if len(bad) > SHOWN:
         say(f"skipped: ... and {len(bad) - SHOWN:,} more bad rows")
     *_, last = stages

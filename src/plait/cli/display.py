@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
+from plait.cli.option_names import as_options
 from plait.model.card import three_decimals
 from plait.progress import Progress
 
@@ -27,6 +28,7 @@ __all__ = [
     "print_scores",
     "print_table",
     "progress_for",
+    "show_progress",
 ]
 
 _EVERY = 10.0  # seconds between two lines of progress in a pipe
@@ -45,10 +47,18 @@ def print_json(value: object) -> None:
 
 def progress_for(as_json: bool) -> Progress:
     """The display that suits the terminal, pipe or program that reads the output."""
-    if as_json:
-        return _JsonLines()
+    return _JsonLines() if as_json else _progress_in_words(as_options)
+
+
+def show_progress() -> Progress:
+    """Progress for people, to be given as `progress`: a bar in a terminal or notebook, plain lines elsewhere."""
+    return _progress_in_words(str)
+
+
+def _progress_in_words(words: Callable[[str], str]) -> Progress:
+    """A bar or lines; `words` is how arguments that notes name are called."""
     errors = Console(stderr=True, highlight=False, markup=False)
-    return _Bar(errors) if errors.is_terminal else _Lines()
+    return _Bar(errors, words) if errors.is_terminal else _Lines(words)
 
 
 def _score_line(record: Mapping[str, Any]) -> str:
@@ -96,8 +106,9 @@ class _Counter:
 class _Bar:
     """One bar at a time, with speed and time left."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, words: Callable[[str], str]) -> None:
         self.console = console
+        self.words = words
         self.progress: RichProgress | None = None
         self.task = TaskID(0)
         self.counter = _Counter()
@@ -133,13 +144,14 @@ class _Bar:
         self.console.print(_score_line(record))
 
     def note(self, message: str) -> None:
-        self.console.print(message)
+        self.console.print(self.words(message))
 
 
 class _Lines:
     """Plain lines for a pipe."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Callable[[str], str]) -> None:
+        self.words = words
         self.what = ""
         self.last = 0.0
         self.counter = _Counter()
@@ -162,7 +174,7 @@ class _Lines:
         click.echo(_score_line(record), err=True)
 
     def note(self, message: str) -> None:
-        click.echo(message, err=True)
+        click.echo(self.words(message), err=True)
 
 
 class _JsonLines:
@@ -181,7 +193,7 @@ class _JsonLines:
         print_json(record)
 
     def note(self, message: str) -> None:
-        print_json({"kind": "note", "message": message})
+        print_json({"kind": "note", "message": as_options(message)})
 
 
 def print_table(out: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

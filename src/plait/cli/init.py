@@ -38,33 +38,23 @@ def command(
     import shlex
 
     from plait.cli.display import console, print_json, print_table
-    from plait.drafting.draft import draft_recipe, inferred
-    from plait.drafting.files import data_files, unused_sentences
-    from plait.drafting.guess import GivenColumns
-    from plait.drafting.yaml_text import write_draft
-    from plait.errors import RequestError
-    from plait.recipe.normalize import as_encoding
+    from plait.drafting.draft import inferred
+    from plait.drafting.files import unused_sentences
+    from plait.drafting.init import init
 
-    if out.is_dir():
-        raise RequestError(f"--out {out}: is a folder; give the name of a file")
-    if out.exists() and not force:
-        raise RequestError(f"{out}: already exists; choose another --out, or use --force to overwrite it")
-    if not out.resolve().parent.is_dir():
-        raise RequestError(f"{out}: its folder does not exist")
-    if len(text) > (3 if label is None else 2):
-        raise RequestError(
-            f"--text: {len(text)} columns; a task has one text, a pair, or a triplet, which has no --label"
-        )
-    if double := next((name for name in text if (*text, label).count(name) > 1), None):
-        raise RequestError(f"--text {double}: the column is given twice; each column has one role")
-    try:
-        known = str(as_encoding(encoding))
-    except ValueError as error:
-        raise RequestError(f"--encoding: {error}") from None
-    draft = draft_recipe(data_files(files, recursive=recursive), GivenColumns(text, label), known)
-    bad = write_draft(draft, out, encoder)
+    drafted = init(
+        files,
+        out,
+        encoder=encoder,
+        text_columns=text,
+        label_column=label,
+        encoding=encoding,
+        recursive=recursive,
+        force=force,
+    )
     if as_json:
-        print_json({"recipe": out, "tasks": inferred(draft), "unused": draft.unused, "bad_rows": bad})
+        found = {"tasks": inferred(drafted.tasks), "unused": drafted.unused, "bad_rows": drafted.bad_rows}
+        print_json({"recipe": out, **found})
         return
     screen = console()
     rows = [
@@ -76,16 +66,17 @@ def command(
             f"{task.head}, {task.loss}",
             ", ".join(f"{count:,} {split}" for split, count in task.rows.items()),
         )
-        for task in draft.tasks
+        for task in drafted.tasks
     ]
     print_table(screen, ("task", "text", "label", "kind", "trained by", "rows"), rows)
-    for task in draft.tasks:
+    for task in drafted.tasks:
         for note in task.notes:
             screen.print(f"{task.name}: {note}", soft_wrap=True)
-    for sentence in unused_sentences(draft.unused):
+    for sentence in unused_sentences(drafted.unused):
         screen.print(sentence, soft_wrap=True)
-    if bad:
-        screen.print(f"{bad:,} rows are unusable and will be skipped (bad_rows: skip); plait check lists them")
+    if drafted.bad_rows:
+        unusable = f"{drafted.bad_rows:,} rows are unusable and will be skipped (bad_rows: skip)"
+        screen.print(f"{unusable}; plait check lists them")
     screen.print(f"\nWrote {out}. Next:", soft_wrap=True)
     file = shlex.quote(str(out))
     quick = f"plait train {file} --profile quick --out {shlex.quote(f'runs/{out.stem}-quick')}"

@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from plait import __version__
+from plait.cli.option_names import as_options
 from plait.errors import PlaitError
 
 __all__ = ["cli", "main", "start"]
@@ -63,7 +64,7 @@ def main() -> None:
         sys.exit(130)
     except PlaitError as error:
         for mistake in error.mistakes:
-            click.echo(f"plait: {mistake}", err=True)
+            click.echo(f"plait: {as_options(mistake)}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of the pipe is gone

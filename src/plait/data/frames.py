@@ -1,6 +1,7 @@
 """Tables in memory: pandas and polars data frames, pyarrow tables, and any other iterable of dicts."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from plait.data.readers.records import as_text
 from plait.errors import DataError
 
-__all__ = ["columns_of", "is_frame", "is_table", "write_table"]
+__all__ = ["columns_of", "in_rows", "is_frame", "is_table", "write_table"]
 
 
 def is_frame(value: object) -> bool:
@@ -64,6 +65,21 @@ def write_table(table: Any, path: Path, what: str) -> None:
                 file.write(json.dumps(cells, ensure_ascii=True, default=str) + "\n")
             except ValueError as error:
                 raise DataError(f"{what}: row {number}: {error}") from None
+
+
+def in_rows(messages: Iterable[str], tables: Mapping[Path, str]) -> list[str]:
+    """Messages about the files of written tables, in terms of the tables and their rows, which count from 0.
+
+    `tables` maps each file to what the user calls the table.
+    """
+    names = {name: what for file, what in tables.items() for name in (str(file), file.name)}
+    files = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+
+    def rename(found: re.Match[str]) -> str:
+        what, line = names[found[1]], found[2]
+        return f"{what}: row {int(line) - 1}" if line else what
+
+    return [re.sub(rf"(?<![\w./-])({files})(?::(\d+))?", rename, message) for message in messages]
 
 
 def _checked(rows: Iterable[object], what: str) -> Iterator[Mapping[str, object]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 
 if TYPE_CHECKING:
     from plait.data.labels import Labels
@@ -32,8 +32,8 @@ class LabelKind:
     metric: str | None  # the default
     describe: "Callable[[Labels], str]"  # classes or range, for people
     strata: Callable[[np.ndarray], list[str]]  # encoded labels → what every fold gets its share of
-    constant: "Callable[[Labels, np.ndarray, int], Predictions] | None"  # training labels → one answer for n examples
-    average: Callable[[Sequence[Predictions], float], Predictions]  # predictions of M models and the threshold
+    constant: "Callable[[Labels, np.ndarray, int], PredictionArrays] | None"  # train labels → one answer for n rows
+    average: Callable[[Sequence[PredictionArrays], float], PredictionArrays]  # of M models, with the threshold
     chance: float = 0.0  # the score of guessing, where there is no constant answer
     labelled: bool = True  # whether the data has a label column
     multilabel: bool = False  # whether an example may have several classes
@@ -90,45 +90,45 @@ def _score_strata(labels_n: np.ndarray) -> list[str]:
     return [str(place) for place in np.searchsorted(ends, labels_n, side="right").tolist()]
 
 
-def _most_common_class(labels: "Labels", train_n: np.ndarray, rows: int) -> Predictions:
+def _most_common_class(labels: "Labels", train_n: np.ndarray, rows: int) -> PredictionArrays:
     shares_C = np.bincount(train_n, minlength=len(labels.names)) / len(train_n)
-    return Predictions(np.full(rows, shares_C.argmax()), np.tile(shares_C, (rows, 1)))
+    return PredictionArrays(np.full(rows, shares_C.argmax()), np.tile(shares_C, (rows, 1)))
 
 
-def _common_classes(labels: "Labels", train_nC: np.ndarray, rows: int) -> Predictions:
+def _common_classes(labels: "Labels", train_nC: np.ndarray, rows: int) -> PredictionArrays:
     """The classes that at least half of the training rows have."""
     shares_C = train_nC.mean(axis=0)
-    return Predictions(np.tile(shares_C >= 0.5, (rows, 1)).astype(int), np.tile(shares_C, (rows, 1)))
+    return PredictionArrays(np.tile(shares_C >= 0.5, (rows, 1)).astype(int), np.tile(shares_C, (rows, 1)))
 
 
-def _mean_score(labels: "Labels", train_n: np.ndarray, rows: int) -> Predictions:
-    return Predictions(np.full(rows, train_n.mean()), None)
+def _mean_score(labels: "Labels", train_n: np.ndarray, rows: int) -> PredictionArrays:
+    return PredictionArrays(np.full(rows, train_n.mean()), None)
 
 
-def _mean_probabilities(predictions: Sequence[Predictions]) -> np.ndarray:
+def _mean_probabilities(predictions: Sequence[PredictionArrays]) -> np.ndarray:
     given = [part.probabilities for part in predictions if part.probabilities is not None]
     assert len(given) == len(predictions), "every kind but scores has probabilities"
     mean: np.ndarray = np.mean(given, axis=0)
     return mean
 
 
-def _average_classes(predictions: Sequence[Predictions], threshold: float) -> Predictions:
+def _average_classes(predictions: Sequence[PredictionArrays], threshold: float) -> PredictionArrays:
     mean_nC = _mean_probabilities(predictions)
-    return Predictions(mean_nC.argmax(axis=1), mean_nC)
+    return PredictionArrays(mean_nC.argmax(axis=1), mean_nC)
 
 
-def _average_multilabel(predictions: Sequence[Predictions], threshold: float) -> Predictions:
+def _average_multilabel(predictions: Sequence[PredictionArrays], threshold: float) -> PredictionArrays:
     mean_nC = _mean_probabilities(predictions)
-    return Predictions((mean_nC >= threshold).astype(np.int64), mean_nC)
+    return PredictionArrays((mean_nC >= threshold).astype(np.int64), mean_nC)
 
 
-def _average_yes_no(predictions: Sequence[Predictions], threshold: float) -> Predictions:
+def _average_yes_no(predictions: Sequence[PredictionArrays], threshold: float) -> PredictionArrays:
     mean_n2 = _mean_probabilities(predictions)
-    return Predictions((mean_n2[:, 1] >= threshold).astype(np.int64), mean_n2)
+    return PredictionArrays((mean_n2[:, 1] >= threshold).astype(np.int64), mean_n2)
 
 
-def _average_scores(predictions: Sequence[Predictions], threshold: float) -> Predictions:
-    return Predictions(np.mean([part.values for part in predictions], axis=0), None)
+def _average_scores(predictions: Sequence[PredictionArrays], threshold: float) -> PredictionArrays:
+    return PredictionArrays(np.mean([part.values for part in predictions], axis=0), None)
 
 
 KINDS: Mapping[str, LabelKind] = {

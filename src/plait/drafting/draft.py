@@ -246,7 +246,7 @@ def _distinct_names(tasks: Sequence[DraftTask]) -> list[DraftTask]:
     return renamed
 
 
-def inferred(draft: Draft) -> list[Mapping[str, object]]:
+def inferred(tasks: Sequence[DraftTask]) -> list[Mapping[str, object]]:
     """What was found, as JSON."""
     return [
         {
@@ -265,5 +265,5 @@ def inferred(draft: Draft) -> list[Mapping[str, object]]:
             "loss": task.loss,
             "notes": task.notes,
         }
-        for task in draft.tasks
+        for task in tasks
     ]

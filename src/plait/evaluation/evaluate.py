@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from plait.data.examples import Examples
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import RequestError
 from plait.evaluation.significance import Interval, bootstrap
 from plait.metrics import METRICS, all_metrics, recall_per_class
@@ -60,7 +60,7 @@ def score_kept_tasks(model: Model, dev: Mapping[str, Examples | None]) -> dict[s
 
 
 def score_predictions(
-    spec: TaskSpec, labels_n: np.ndarray, predictions: Predictions, *, intervals: bool = False
+    spec: TaskSpec, labels_n: np.ndarray, predictions: PredictionArrays, *, intervals: bool = False
 ) -> TaskScores:
     """The scores of some predictions."""
     if spec.metric not in METRICS:
@@ -88,7 +88,9 @@ def mean_score(scores: Mapping[str, TaskScores]) -> float | None:
     return float(np.mean(defined)) if defined else None
 
 
-def metric_on(spec: TaskSpec, labels_n: np.ndarray, predictions: Predictions, rows: np.ndarray | None = None) -> float:
+def metric_on(
+    spec: TaskSpec, labels_n: np.ndarray, predictions: PredictionArrays, rows: np.ndarray | None = None
+) -> float:
     """The task's own metric on all examples, or on some rows."""
     metric = METRICS[spec.metric].functions[spec.labels.kind]
     if rows is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.evaluation.evaluate import metric_on
 from plait.evaluation.significance import paired_bootstrap
 from plait.model.tasks import TaskSpec
@@ -17,7 +17,7 @@ __all__ = ["measure_gain"]
 
 
 def measure_gain(
-    spec: TaskSpec, split: str, labels_n: np.ndarray, ours: Predictions, baselines: Mapping[str, Predictions]
+    spec: TaskSpec, split: str, labels_n: np.ndarray, ours: PredictionArrays, baselines: Mapping[str, PredictionArrays]
 ) -> Gain | None:
     """The gain over the baseline with the highest score; None if no score is defined on these examples."""
     scores = {name: metric_on(spec, labels_n, predictions) for name, predictions in baselines.items()}

@@ -12,7 +12,7 @@ import numpy as np
 
 from plait.data.examples import Examples
 from plait.data.labels import Labels
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.data.write import csv_cell, csv_lines, json_line
 from plait.errors import RequestError
 from plait.files import atomic_file
@@ -40,7 +40,7 @@ class Mistake:
     group: str = ""  # false positive, false negative, or the expected class; "" for other kinds of label
 
 
-def find_mistakes(spec: TaskSpec, examples: Examples, predictions: Predictions) -> list[Mistake]:
+def find_mistakes(spec: TaskSpec, examples: Examples, predictions: PredictionArrays) -> list[Mistake]:
     """The wrong predictions of a task, most confident first; for scores every example, largest error first.
 
     False positives come before false negatives, and classes in the order of the expected class.
@@ -84,13 +84,13 @@ def _group(expected: np.ndarray, labels: Labels) -> str:
     return labels.names[int(expected)] if labels.about.one_class else ""
 
 
-def _score_errors(examples: Examples, predictions: Predictions) -> np.ndarray:
+def _score_errors(examples: Examples, predictions: PredictionArrays) -> np.ndarray:
     """The absolute error of each score (n,)."""
     errors_n: np.ndarray = np.abs(predictions.values - examples.labels.astype(np.float64))
     return errors_n
 
 
-def _confidence_if_wrong(examples: Examples, predictions: Predictions) -> np.ndarray:
+def _confidence_if_wrong(examples: Examples, predictions: PredictionArrays) -> np.ndarray:
     """The probability of each wrong prediction (n,), −1 for a correct one."""
     assert predictions.probabilities is not None, "all but scores have probabilities"
     values = predictions.values
@@ -114,13 +114,13 @@ def _readable(value: np.ndarray, labels: Labels) -> _Label:
 def check_place(path: Path, used: Iterable[str] = ()) -> None:
     """Refuse a file of mistakes that cannot be written, or that would overwrite data."""
     if path.suffix.lower() not in _SUFFIXES:
-        raise RequestError(f"--mistakes {path}: unknown file format; use {' or '.join(_SUFFIXES)}")
+        raise RequestError(f"`mistakes` {path}: unknown file format; use {' or '.join(_SUFFIXES)}")
     if not path.resolve().parent.is_dir():
-        raise RequestError(f"--mistakes {path}: its folder does not exist")
+        raise RequestError(f"`mistakes` {path}: its folder does not exist")
     if path.is_dir():
-        raise RequestError(f"--mistakes {path}: a folder; give the name of a file")
+        raise RequestError(f"`mistakes` {path}: a folder; give the name of a file")
     if path.exists() and path.name in {Path(name).name for name in used}:
-        raise RequestError(f"--mistakes {path}: a data file has this name; choose another name")
+        raise RequestError(f"`mistakes` {path}: a data file has this name; choose another name")
 
 
 def write_mistakes(mistakes: Sequence[Mistake], path: Path) -> None:

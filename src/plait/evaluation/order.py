@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from plait.data.examples import Examples
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.model.decode import within_range
 from plait.model.encode_texts import Advance, AnyModel, predict_columns
 
@@ -40,7 +40,7 @@ def measure_order(
     model: AnyModel,
     task: str,
     examples: Examples,
-    predictions: Predictions,
+    predictions: PredictionArrays,
     *,
     advance: Advance | None = None,
 ) -> Order | None:

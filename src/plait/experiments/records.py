@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import RunError
 from plait.experiments.tune import FinishedTrial
 from plait.files import atomic_file, read_json, write_json
@@ -87,7 +87,7 @@ class LabelledPredictions:
     """The predictions of one task on the suite's split, with the labels."""
 
     labels: np.ndarray
-    predictions: Predictions
+    predictions: PredictionArrays
 
 
 def read_predictions(file: Path) -> dict[str, LabelledPredictions]:
@@ -97,7 +97,8 @@ def read_predictions(file: Path) -> dict[str, LabelledPredictions]:
             found = {name: arrays[name] for name in arrays.files}
         tasks = [name.removesuffix("/labels") for name in found if name.endswith("/labels")]
         return {
-            task: LabelledPredictions(found[f"{task}/labels"], Predictions.from_arrays(found, task)) for task in tasks
+            task: LabelledPredictions(found[f"{task}/labels"], PredictionArrays.from_arrays(found, task))
+            for task in tasks
         }
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         raise RunError(f"{file}: damaged; remove it and the cell.json beside it to score the cell again") from None

@@ -1,46 +1,38 @@
 """A trained model for its users: embed, predict, compare."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from plait.data.examples import text_problem
 from plait.data.frames import columns_of, is_frame
-from plait.data.predictions import Predictions
-from plait.errors import RequestError, did_you_mean
-from plait.model.decode import within_range
+from plait.data.readers.records import is_unicode
+from plait.errors import DataError, ModelError, RequestError, did_you_mean
+from plait.inference.predictions import Predictions
 from plait.model.directory.load import EngineName, LoadedModel, load_model
 from plait.model.encode_texts import Advance, Embedded, Predicted, embed_texts, predict_columns
 from plait.model.engines.workers import use_workers
 from plait.model.tasks import TaskSpec
 
-__all__ = ["Prediction", "Predictor", "as_predictions", "load"]
+__all__ = ["Predictor", "load"]
 
 _TextTuple = tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """What a task predicts for one example.
-
-    `label` is the name of a class or of yes/no, a tuple of names for a multilabel task, None for scores. `score` is the
-    probability of that label (of the least certain one if there are several), or the score in the task's own range.
-    `probabilities` has one number per class, None for scores. For a triplet, `label` says which text is closer to the
-    first: second or third.
-    """
-
-    label: str | tuple[str, ...] | None
-    score: float
-    probabilities: dict[str, float] | None
-
-
 class Predictor:
-    """A loaded model, or an ensemble of several; threads can share it."""
+    """A loaded model, or an ensemble of several; threads can share it, and other processes can be sent it."""
 
-    def __init__(self, loaded: LoadedModel) -> None:
-        self._loaded = loaded
+    def __init__(self, loaded: LoadedModel, workers: int = 0) -> None:
+        self.loaded = loaded
         self._model = loaded.model
+        self._workers = workers
+
+    def __reduce__(self) -> tuple[Callable[..., "Predictor"], tuple[object, ...]]:
+        """Pickled as its directory and options; whoever unpickles it loads the model again."""
+        device = self._model.members[0].device.type
+        return _reload, (str(self.folder.resolve()), self.identity, device, self.engine, self._workers)
 
     @property
     def tasks(self) -> Mapping[str, TaskSpec]:
@@ -59,22 +51,30 @@ class Predictor:
         return engine.name if engine else "torch"
 
     @property
+    def folder(self) -> Path:
+        """The directory of the model."""
+        return self.loaded.folder
+
+    @property
     def identity(self) -> str:
         """Distinguishes one model from another."""
-        return self._loaded.identity
+        return self.loaded.identity
 
     def embed(self, texts: Iterable[str], *, advance: Advance | None = None) -> np.ndarray:
-        """Embeddings (texts, width) in float32; unit vectors if the model normalises."""
+        """Embeddings (texts, width) in float32; unit vectors if the model normalises. An empty text is refused."""
         embedded: np.ndarray = self.embed_column(_as_texts(texts), advance=advance).vectors_nD.numpy()
         return embedded
 
     def predict(
         self, task: str, texts: Iterable[str] | Iterable[_TextTuple], *, advance: Advance | None = None
-    ) -> list[Prediction]:
-        """The task's prediction for each text, pair or triplet of texts, or for each row of a data frame."""
+    ) -> Predictions:
+        """The task's prediction for each text, pair or triplet of texts, or for each row of a data frame.
+
+        An empty text is refused, as it is in data files: there is nothing to predict from.
+        """
         spec = self.task(task)
         predicted = predict_columns(self._model, task, _as_columns(spec, texts), advance=advance)
-        return as_predictions(spec, predicted.predictions)
+        return Predictions(spec, predicted.predictions, _index_of(texts))
 
     def embed_column(self, texts: Sequence[str], *, advance: Advance | None = None) -> Embedded:
         """Embeddings of a column of text, and how many of the texts were truncated."""
@@ -92,7 +92,8 @@ class Predictor:
 
     def similarity(self, first: Iterable[str], second: Iterable[str]) -> np.ndarray:
         """The cosine of every text of the first list with every text of the second: (first, second)."""
-        a_nD, b_mD = (_unit_vectors(self.embed(texts)) for texts in (first, second))
+        given = _as_texts(first, "first"), _as_texts(second, "second")
+        a_nD, b_mD = (_unit_vectors(self.embed_column(texts).vectors_nD.numpy()) for texts in given)
         cosines: np.ndarray = a_nD @ b_mD.T
         return cosines
 
@@ -104,55 +105,58 @@ class Predictor:
         return self.tasks[name]
 
 
-def as_predictions(spec: TaskSpec, predictions: Predictions) -> list[Prediction]:
-    """Predictions one by one, with the names of the classes; scores are clipped to their range."""
-    if predictions.probabilities is None:
-        return [Prediction(None, float(value), None) for value in within_range(predictions, spec).values]
-    names = spec.labels.names
-    found = []
-    for value, shares in zip(predictions.values, predictions.probabilities, strict=True):
-        named = dict(zip(names, map(float, shares), strict=True))
-        if value.ndim:  # 0/1 for each class of a multilabel task
-            label = tuple(name for name, assigned in zip(names, value, strict=True) if assigned)
-            found.append(Prediction(label, float(np.where(value == 1, shares, 1 - shares).min()), named))
-        else:  # the number of a class
-            found.append(Prediction(names[int(value)], float(shares[value]), named))
-    return found
-
-
 def _unit_vectors(vectors_nD: np.ndarray) -> np.ndarray:
     scaled: np.ndarray = vectors_nD / np.maximum(np.linalg.norm(vectors_nD, axis=1, keepdims=True), 1e-12)
     return scaled
 
 
-def _as_texts(texts: Iterable[str]) -> list[str]:
+def _as_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
     """A list of texts; refuses a single text and anything else."""
     if isinstance(texts, str) or not isinstance(texts, Iterable) or is_frame(texts):
         found = "one text" if isinstance(texts, str) else type(texts).__name__
-        raise RequestError(f"expected a list of texts, found {found}; put it into a list")
+        hint = "give one of its columns" if is_frame(texts) else "put it into a list"
+        raise RequestError(f"the argument `{argument}`: expected a list of texts, found {found}; {hint}")
     listed = list(texts)
     for number, text in enumerate(listed):
-        if not isinstance(text, str):
-            raise RequestError(f"text {number}: expected a string, found {type(text).__name__}")
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise RequestError(f"text {number}: contains a lone surrogate, which is half a character") from None
+        if problem := _problem(text):
+            raise RequestError(f"the argument `{argument}`: text {number} {problem}")
     return listed
 
 
 def _as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[_TextTuple]) -> list[list[str]]:
     """One column of texts, or one per side of the pairs or triplets; the task's own columns of a data frame."""
     if is_frame(texts):
-        return [_as_texts(column) for column in columns_of(texts, spec.text)]
+        columns = columns_of(texts, spec.text)
+        for number, given in enumerate(zip(*columns, strict=True)):
+            if problem := text_problem(spec.text, given):
+                raise DataError(f"row {number} of the data frame: {problem}")
+        return columns
     if len(spec.text) == 1:
         return [_as_texts(texts)]  # type: ignore[arg-type]  # it checks just that
     needed, what = (("two", "pairs (text, text)"), ("three", "triplets (text, text, text)"))[len(spec.text) - 2]
     rows = list(texts) if isinstance(texts, Iterable) else [texts]
     for number, row in enumerate(rows):
+        where = f"the argument `texts`: example {number}"
         if not isinstance(row, tuple | list) or len(row) != len(spec.text):
-            raise RequestError(f"example {number}: the task {spec.name!r} compares {needed} texts; give {what}")
-    return [_as_texts([row[side] for row in rows]) for side in range(len(spec.text))]
+            raise RequestError(f"{where}: the task {spec.name!r} compares {needed} texts; give {what}")
+        for side, text in enumerate(row):
+            if problem := _problem(text):
+                raise RequestError(f"{where}: text {side} {problem}")
+    return [[row[side] for row in rows] for side in range(len(spec.text))]
+
+
+def _index_of(texts: Any) -> Any:
+    """The index of a pandas object; None for anything else."""
+    return texts.index if hasattr(texts, "iloc") else None
+
+
+def _problem(text: object) -> str | None:
+    """Why a text cannot be encoded."""
+    if not isinstance(text, str):
+        return f"is not a string but {type(text).__name__}"
+    if not text.strip():
+        return "is empty; leave out empty texts"
+    return None if is_unicode(text) else "contains a lone surrogate, which is half a character"
 
 
 def load(
@@ -173,4 +177,12 @@ def load(
     loaded = load_model(source, device="cpu" if workers else device, engine=engine, log=log)
     if workers:
         use_workers(loaded, workers)
-    return Predictor(loaded)
+    return Predictor(loaded, workers)
+
+
+def _reload(folder: str, identity: str, device: str, engine: EngineName, workers: int) -> Predictor:
+    """A pickled model, which must not have changed on disk."""
+    predictor = load(folder, device=device, engine=engine, workers=workers)
+    if predictor.identity != identity:
+        raise ModelError(f"{folder}: holds another model than the one that was pickled; load it again, then pickle it")
+    return predictor

@@ -16,7 +16,8 @@ from plait.data.readers.records import Record
 from plait.data.write import json_line
 from plait.errors import RequestError
 from plait.inference.inputs import Input, fingerprint, open_input
-from plait.inference.predictor import Prediction, Predictor, as_predictions
+from plait.inference.predictions import Prediction, Predictions
+from plait.inference.predictor import Predictor
 from plait.inference.resumable import ResumableOutput
 from plait.inference.writers import WRITERS, Chunk, Header
 from plait.model.tasks import TaskSpec
@@ -82,7 +83,7 @@ def predict_job(predictor: Predictor, spec: TaskSpec, columns: Sequence[str]) ->
 
     def work(texts: _Texts) -> ChunkResult:
         predicted = predictor.predict_columns(spec.name, texts)
-        rows = [_cells(prediction, names) for prediction in as_predictions(spec, predicted.predictions)]
+        rows = [_cells(prediction, names) for prediction in Predictions(spec, predicted.predictions)]
         return ChunkResult(rows, None, predicted.inputs, predicted.truncated)
 
     return Job(

@@ -7,44 +7,44 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.model.tasks import TaskSpec
 
 __all__ = ["LINKS", "decode", "within_range"]
 
 
-def _softmax(outputs_nC: np.ndarray, spec: TaskSpec) -> Predictions:
+def _softmax(outputs_nC: np.ndarray, spec: TaskSpec) -> PredictionArrays:
     """One class of several; the probabilities sum to 1."""
     powers_nC = np.exp(outputs_nC - outputs_nC.max(axis=1, keepdims=True))
-    return Predictions(outputs_nC.argmax(axis=1), powers_nC / powers_nC.sum(axis=1, keepdims=True))
+    return PredictionArrays(outputs_nC.argmax(axis=1), powers_nC / powers_nC.sum(axis=1, keepdims=True))
 
 
-def _one_vs_rest(outputs_nC: np.ndarray, spec: TaskSpec) -> Predictions:
+def _one_vs_rest(outputs_nC: np.ndarray, spec: TaskSpec) -> PredictionArrays:
     """The most likely class; each has an independent probability."""
-    return Predictions(outputs_nC.argmax(axis=1), _sigmoid(outputs_nC))
+    return PredictionArrays(outputs_nC.argmax(axis=1), _sigmoid(outputs_nC))
 
 
-def _each(outputs_nC: np.ndarray, spec: TaskSpec) -> Predictions:
+def _each(outputs_nC: np.ndarray, spec: TaskSpec) -> PredictionArrays:
     """Every class whose independent probability reaches the task's threshold."""
     probabilities_nC = _sigmoid(outputs_nC)
-    return Predictions((probabilities_nC >= spec.threshold).astype(np.int64), probabilities_nC)
+    return PredictionArrays((probabilities_nC >= spec.threshold).astype(np.int64), probabilities_nC)
 
 
-def _yes_or_no(outputs_nC: np.ndarray, spec: TaskSpec) -> Predictions:
+def _yes_or_no(outputs_nC: np.ndarray, spec: TaskSpec) -> PredictionArrays:
     """Yes where the probability reaches the task's threshold."""
     yes_n = _sigmoid(outputs_nC[:, 0])
-    return Predictions((yes_n >= spec.threshold).astype(np.int64), np.stack([1 - yes_n, yes_n], axis=1))
+    return PredictionArrays((yes_n >= spec.threshold).astype(np.int64), np.stack([1 - yes_n, yes_n], axis=1))
 
 
-def _identity(outputs_nC: np.ndarray, spec: TaskSpec) -> Predictions:
+def _identity(outputs_nC: np.ndarray, spec: TaskSpec) -> PredictionArrays:
     """The output is the score; it may lie outside the task's range."""
-    return Predictions(outputs_nC[:, 0], None)
+    return PredictionArrays(outputs_nC[:, 0], None)
 
 
-def _scaled_sigmoid(outputs_nC: np.ndarray, spec: TaskSpec) -> Predictions:
+def _scaled_sigmoid(outputs_nC: np.ndarray, spec: TaskSpec) -> PredictionArrays:
     """The probability of a high score, scaled to the range (minbert-downstream BM)."""
     low, high = spec.labels.low, spec.labels.high
-    return Predictions(low + (high - low) * _sigmoid(outputs_nC[:, 0]), None)
+    return PredictionArrays(low + (high - low) * _sigmoid(outputs_nC[:, 0]), None)
 
 
 def _sigmoid(values: np.ndarray) -> np.ndarray:
@@ -52,7 +52,7 @@ def _sigmoid(values: np.ndarray) -> np.ndarray:
     return 0.5 * (1 + np.tanh(0.5 * values))
 
 
-LINKS: Mapping[str, Callable[[np.ndarray, TaskSpec], Predictions]] = {
+LINKS: Mapping[str, Callable[[np.ndarray, TaskSpec], PredictionArrays]] = {
     "softmax": _softmax,
     "one_vs_rest": _one_vs_rest,
     "each": _each,
@@ -62,13 +62,13 @@ LINKS: Mapping[str, Callable[[np.ndarray, TaskSpec], Predictions]] = {
 }
 
 
-def decode(outputs_nC: np.ndarray, spec: TaskSpec) -> Predictions:
+def decode(outputs_nC: np.ndarray, spec: TaskSpec) -> PredictionArrays:
     """A task's predictions from the outputs of its head."""
     return LINKS[spec.link](outputs_nC.astype(np.float64), spec)
 
 
-def within_range(predictions: Predictions, spec: TaskSpec) -> Predictions:
+def within_range(predictions: PredictionArrays, spec: TaskSpec) -> PredictionArrays:
     """Predictions as users see them: scores clipped to the task's range. Metrics compare the scores as they are."""
     if not spec.labels.about.is_score:
         return predictions
-    return Predictions(predictions.values.clip(spec.labels.low, spec.labels.high), None)
+    return PredictionArrays(predictions.values.clip(spec.labels.low, spec.labels.high), None)

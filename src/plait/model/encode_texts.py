@@ -16,7 +16,7 @@ from torch import Tensor
 
 from plait.data.batch import tokenize_views
 from plait.data.kinds import KINDS
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.data.tokenize import TokenTable
 from plait.model.decode import decode
 from plait.model.model import Model
@@ -58,7 +58,7 @@ class AnyModel(Protocol):
 class Predicted:
     """Predictions for some examples, and how many of their inputs were truncated."""
 
-    predictions: Predictions
+    predictions: PredictionArrays
     inputs: int
     truncated: int
 
@@ -88,7 +88,7 @@ def predict_tables(
     model: AnyModel, task: str, tables: Sequence[_Tables], *, advance: Advance | None = None
 ) -> Predicted:
     """The same for inputs that each member has tokenized already."""
-    predictions: list[Predictions] = []
+    predictions: list[PredictionArrays] = []
     for member, given in zip(model.members, tables, strict=True):
         views = embed_tables(member, given, advance=None if predictions else advance)  # progress of the first member
         predictions.append(predict_embedded(member, task, views))
@@ -99,7 +99,7 @@ def predict_tables(
     return Predicted(combined, *_truncation(tables))
 
 
-def predict_embedded(model: Model, task: str, views: Mapping[str, Tensor]) -> Predictions:
+def predict_embedded(model: Model, task: str, views: Mapping[str, Tensor]) -> PredictionArrays:
     """What a task's head predicts for embeddings (n, D) of each view that were computed before."""
     spec = model.tasks[task]
     with torch.inference_mode():

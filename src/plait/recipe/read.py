@@ -203,7 +203,7 @@ def _closest_file(name: str, folders: Sequence[Path]) -> str:
     return (
         f"did you mean {str(Path(name).with_name(close[0]))!r}?"
         if close
-        else "check the name, or give its folder with --data DIR"
+        else "check the name, or give its folder with `data`"
     )
 
 

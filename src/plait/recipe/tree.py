@@ -156,7 +156,7 @@ def set_keys(tree: Tree, overrides: Sequence[str]) -> Tree:
 def _set_from_text(tree: Tree, override: str) -> Tree:
     """The tree with one change."""
     name, equals, text = override.partition("=")
-    origin = Origin(None, 0, f"--set {override}")
+    origin = Origin(None, 0, f"`overrides` {override}")
     if not equals or not name.strip():
         raise RecipeError(f"{origin}: expected key=value, such as lr=1e-4 or tasks.sentiment.head=linear")
     try:

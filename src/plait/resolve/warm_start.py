@@ -82,7 +82,7 @@ def _keep(spec: TaskSpec, origin: TaskOrigin | None, data: Path | None, refit: b
     try:
         return KeptTask(spec, split_examples(spec, origin, "dev", data), "", origin)
     except PlaitError as error:
-        why = error.mistakes[0].removeprefix(f"{spec.name}: ").partition(", or --on")[0]  # an option of evaluate
+        why = error.mistakes[0].removeprefix(f"{spec.name}: ").partition(", or labelled")[0]  # an argument of evaluate
         return KeptTask(spec, None, why, origin)
 
 

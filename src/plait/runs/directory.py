@@ -5,18 +5,18 @@ import os
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from plait.data.frames import is_table, write_table
-from plait.data.predictions import Predictions
+from plait.data.frames import in_rows, is_table, write_table
+from plait.data.prediction_arrays import PredictionArrays
 from plait.data.read import BadRow
-from plait.errors import DataError, RunError
+from plait.errors import DataError, RecipeError, RunError
 from plait.files import atomic_file, lock, read_json, remove_leftovers, write_json
 from plait.model.directory.record import open_directory
 from plait.recipe.read import write_recipe
@@ -43,6 +43,8 @@ class RunDirectory:
         self._baselines = folder / "baselines.json"
         self._baseline_predictions = folder / "baselines.npz"
         self._single_task_scores = folder / "single_task.json"
+        self._created = False  # by this process
+        self._table_names: dict[Path, str] = {}  # file of a table in memory → its key in the recipe
 
     @property
     def tables(self) -> Path:
@@ -59,6 +61,12 @@ class RunDirectory:
     @property
     def has_begun(self) -> bool:
         return self._record.is_file()
+
+    @property
+    def has_worked(self) -> bool:
+        """Whether there is something that a resumed run need not do again: baselines, a step, a checkpoint."""
+        stepped = self.metrics.is_file() and self.metrics.stat().st_size > 0
+        return stepped or self._baselines.is_file() or self.checkpoints.is_dir()
 
     @property
     def is_trained(self) -> bool:
@@ -101,22 +109,24 @@ class RunDirectory:
     def write_baselines(self, baselines: Mapping[str, Any]) -> None:
         write_json(self._baselines, baselines)
 
-    def read_baseline_predictions(self) -> dict[str, dict[str, dict[str, Predictions]]]:
+    def read_baseline_predictions(self) -> dict[str, dict[str, dict[str, PredictionArrays]]]:
         """Split → baseline → task → predictions; empty if they were not stored, or are damaged."""
         try:
             with np.load(self._baseline_predictions, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
         except (OSError, ValueError, zipfile.BadZipFile):
             return {}
-        found: dict[str, dict[str, dict[str, Predictions]]] = {}
+        found: dict[str, dict[str, dict[str, PredictionArrays]]] = {}
         for name in arrays:
             prefix, _, what = name.rpartition("/")
             if what == "values":
                 split, baseline, task = prefix.split("/", 2)  # only a task may have a slash in its name
-                found.setdefault(split, {}).setdefault(baseline, {})[task] = Predictions.from_arrays(arrays, prefix)
+                found.setdefault(split, {}).setdefault(baseline, {})[task] = PredictionArrays.from_arrays(
+                    arrays, prefix
+                )
         return found
 
-    def write_baseline_predictions(self, answers: Mapping[str, Mapping[str, Mapping[str, Predictions]]]) -> None:
+    def write_baseline_predictions(self, answers: Mapping[str, Mapping[str, Mapping[str, PredictionArrays]]]) -> None:
         arrays: dict[str, np.ndarray] = {}
         for split, baselines in answers.items():
             for baseline, tasks in baselines.items():
@@ -140,13 +150,13 @@ class RunDirectory:
         if self.has_begun:
             resume = f"a run; resume it with plait train --resume {self.folder}, or"
             what = "a finished run;" if self.is_trained else resume
-            raise RunError(f"{self.folder}: already holds {what} choose another --out")
+            raise RunError(f"{self.folder}: already holds {what} choose another `out`")
         if self.folder.exists() and not self.folder.is_dir():
-            raise RunError(f"{self.folder}: is a file; choose another --out")
+            raise RunError(f"{self.folder}: is a file; choose another `out`")
         left = {".lock", self.recipe.name, self.bad_rows.name, self.tables.name}
         others = [path.name for path in self.folder.glob("*") if path.name not in left and path.suffix != ".part"]
         if others:
-            raise RunError(f"{self.folder}: not empty, it contains {sorted(others)[0]}; choose another --out")
+            raise RunError(f"{self.folder}: not empty, it contains {sorted(others)[0]}; choose another `out`")
 
     def create(self, record: RunRecord, recipe: Recipe, bad: Mapping[str, Sequence[BadRow]]) -> None:
         """Write how the run begins; run.json comes last and makes it a run. The caller holds the lock."""
@@ -157,6 +167,7 @@ class RunDirectory:
                 for task, rows in bad.items():
                     file.writelines(json.dumps({"task": task, **asdict(row)}) + "\n" for row in rows)
         write_json(self._record, record.to_json())
+        self._created = True
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -168,6 +179,32 @@ class RunDirectory:
             for folder in (self.folder, self.checkpoints, self.kept):
                 remove_leftovers(folder)
             yield
+
+    @contextmanager
+    def no_leftovers(self, stopped: type[Exception]) -> Iterator[None]:
+        """If a new run fails before it has done any work, delete the directories that were made for it.
+
+        A run that was `stopped` or interrupted can be resumed, and stays.
+        """
+        made = [folder for folder in (self.folder, *self.folder.parents) if not folder.exists()]
+        try:
+            yield
+        except BaseException as error:
+            interrupted = isinstance(error, stopped) or not isinstance(error, Exception)
+            lost = self._created and not interrupted and not self.has_worked
+            if made and (lost or not self.has_begun):
+                self._delete()
+                for folder in made[1:]:
+                    with suppress(OSError):  # others use it, or it was never made
+                        folder.rmdir()
+            raise
+
+    def _delete(self) -> None:
+        """Delete the directory, unless another process trains in it by now."""
+        if self.folder.is_dir():
+            with lock(self.folder / ".lock", wait=False) as held:
+                if held:
+                    shutil.rmtree(self.folder, ignore_errors=True)
 
     def cut_metrics(self, step: int) -> None:
         """Drop the lines after a step, and a line that was cut short."""
@@ -198,6 +235,22 @@ class RunDirectory:
             stored = {**stored, "stages": blocks}
         return stored
 
+    @contextmanager
+    def errors_in_rows(self) -> Iterator[None]:
+        """Let errors about stored tables name the tables and their rows, not files and lines."""
+        try:
+            yield
+        except (DataError, RecipeError) as error:
+            if not self._table_names:
+                raise
+            raise type(error)(*in_rows(error.mistakes, self._table_names)) from None
+
+    def rows_of_tables(self, bad: Sequence[BadRow]) -> list[BadRow]:
+        """The same for bad rows that are skipped."""
+        if not self._table_names:
+            return list(bad)
+        return [replace(row, where=in_rows([row.where], self._table_names)[0]) for row in bad]
+
     def _store_block(self, block: Any, path: str, prefix: str) -> Any:
         """The same for the tasks of a recipe or stage; `prefix` distinguishes their files."""
         if not isinstance(block, Mapping) or not isinstance(block.get("tasks"), Mapping):
@@ -214,6 +267,7 @@ class RunDirectory:
                 file = self.tables / f"{prefix}{name}-{split}.jsonl"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_table(value, file, where)
+                self._table_names[file.resolve()] = where
                 files[split] = str(file.resolve())
             tasks[name] = {**task, **files} if files else task
         return {**block, "tasks": tasks}

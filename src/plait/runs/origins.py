@@ -1,22 +1,24 @@
 """Where the data of a trained task came from, and the examples that a model is to be scored on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from plait.data.examples import Examples, examples_from, sound_examples
 from plait.data.folds import hold_out_fold
+from plait.data.frames import in_rows, is_table, write_table
 from plait.data.read import read_rows
 from plait.data.splits import cut_train, divide, divide_dev, draw_seed, limit_rows, read_splits
-from plait.errors import DataError, RequestError
+from plait.errors import DataError, RequestError, did_you_mean
 from plait.files import sha256_of
 from plait.model.directory.record import ModelRecord, portable, portable_task, recipe_tasks
 from plait.model.tasks import TaskSpec, parse_task_files
 from plait.recipe.schema import Source, Task
 from plait.runs.directory import RunDirectory
 
-__all__ = ["TaskOrigin", "find_split", "given_examples", "known_origins", "split_examples"]
+__all__ = ["TaskOrigin", "find_split", "given_examples", "known_origins", "named_files", "split_examples"]
 
 
 @dataclass(frozen=True)
@@ -35,26 +37,58 @@ class TaskOrigin:
         return {**asdict(self), "task": self.task if folders else portable_task(self.task)}
 
 
-def given_examples(tasks: Mapping[str, TaskSpec], assignments: Sequence[str]) -> dict[str, Examples]:
-    """The examples of TASK=FILE on the command line."""
+def named_files(tasks: Mapping[str, TaskSpec], assignments: Sequence[str]) -> dict[str, list[str]]:
+    """The files of each task, from TASK=FILE on the command line."""
     given, mistakes = parse_task_files("--on", assignments, tasks)
-    files: dict[str, list[Source]] = {}
-    for task, name in given:
-        files.setdefault(task, []).append(Source(file=name))
     if mistakes:
         raise RequestError(*mistakes)
+    files: dict[str, list[str]] = {}
+    for task, name in given:
+        files.setdefault(task, []).append(name)
+    return files
+
+
+def given_examples(tasks: Mapping[str, TaskSpec], on: Mapping[str, Any]) -> dict[str, Examples]:
+    """The examples of other data than a model was trained with: by task a file, a list of files, or a table."""
+    if unknown := next((task for task in on if task not in tasks), None):
+        hint = did_you_mean(unknown, tasks) if tasks else "it is a plain encoder, which only embeds"
+        raise RequestError(f"the argument `on`: the model has no task {unknown!r}; {hint}")
     examples: dict[str, Examples] = {}
-    for task, sources in files.items():
-        spec = tasks[task]
+    mistakes: list[str] = []
+    for task, given in on.items():
         try:
-            columns = [*spec.text, *spec.label]
-            rows = read_rows(sources, columns, lists=spec.label, quoting=spec.quoting, split="test")
-            examples[task] = sound_examples(rows, spec.text, spec.label, spec.labels)
+            examples[task] = _read_table(tasks[task], given) if is_table(given) else _read_files(tasks[task], given)
         except DataError as error:
             mistakes += error.mistakes
     if mistakes:
         raise DataError(*mistakes)
     return examples
+
+
+def _read_files(spec: TaskSpec, given: Any) -> Examples:
+    """The examples of one or more files."""
+    names = [given] if isinstance(given, str | Path) else given
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str | Path) for name in names):
+        found = "nothing" if names in ([], ()) else type(given).__name__
+        raise DataError(f"on[{spec.name!r}]: expected files, a data frame or a list of dicts, found {found}")
+    sources = [Source(file=str(name)) for name in names]
+    rows = read_rows(sources, [*spec.text, *spec.label], lists=spec.label, quoting=spec.quoting, split="test")
+    return sound_examples(rows, spec.text, spec.label, spec.labels)
+
+
+def _read_table(spec: TaskSpec, table: Any) -> Examples:
+    """The examples of a table in memory; their origins are its rows, which count from 0."""
+    what = f"on[{spec.name!r}]"
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "table.jsonl"
+        write_table(table, file, what)
+        try:
+            found = _read_files(spec, file)
+        except DataError as error:
+            raise DataError(*in_rows(error.mistakes, {file: what})) from None
+    if not len(found):
+        raise DataError(f"{what}: the table has no rows")
+    return replace(found, origins=in_rows(found.origins, {file: what}))
 
 
 def known_origins(folder: Path, record: ModelRecord) -> dict[str, TaskOrigin]:
@@ -87,7 +121,7 @@ def find_split(record: ModelRecord, folder: Path, split: str, data: Path | None)
     if split == "dev" and record.provenance.refit:
         raise RequestError(
             f"{folder}: trained on its dev rows as well (refit: true), so they cannot score it; "
-            "use --split test, or --on TASK=FILE; the scores before the refit are in its README.md"
+            "use the split test, or give labelled data with `on`; the scores before the refit are in its README.md"
         )
     examples: dict[str, Examples] = {}
     mistakes: list[str] = []
@@ -103,7 +137,7 @@ def find_split(record: ModelRecord, folder: Path, split: str, data: Path | None)
     if not examples:
         members = record.provenance.members
         why = f"its members do not share their {split} data" if members else f"it was trained without {split} data"
-        raise RequestError(f"{folder}: {why}; give --on TASK=FILE")
+        raise RequestError(f"{folder}: {why}; give labelled data with `on`")
     return examples
 
 
@@ -121,11 +155,11 @@ def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | 
         places = [data / name, Path(given.file)] if data else [Path(given.file)]
         path = next((place for place in places if place.is_file()), places[0])
         if not path.is_file():
-            mistakes.append(f"{spec.name}: no file {path}; give its folder with --data, or --on {spec.name}=FILE")
+            mistakes.append(f"{spec.name}: no file {path}; give its folder with `data`, or labelled data with `on`")
         elif (name, sha256_of(path)) not in known:
             mistakes.append(
                 f"{spec.name}: {path} is not the {split} file that the model was trained with; "
-                f"to use it, give --on {spec.name}={path}"
+                "to use it, give it with `on`"
             )
         return given.model_copy(update={"file": str(path)})
 

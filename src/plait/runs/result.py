@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from plait.html_table import html_table
+from plait.model.card import three_decimals
 from plait.runs.directory import RunDirectory
 from plait.runs.records import Gain, StageResult
 
@@ -28,6 +30,21 @@ class Result:
     conflicts: dict[str, dict[str, float]] = field(default_factory=dict)  # by pair of tasks, if measured
     stages: tuple[StageResult, ...] = ()  # empty if there is only one
 
+    def _repr_html_(self) -> str:
+        baselines = self.baselines.get("dev", {})
+        rows = [
+            [
+                task,
+                ", ".join(f"{metric} {three_decimals(value)}" for metric, value in scores.items()),
+                *(three_decimals(values.get(task)) for values in baselines.values()),
+                _shown_gain(self.gains.get(task)),
+            ]
+            for task, scores in self.scores.items()
+        ]
+        caption = f"{self.run}: dev scores after step {self.best_step:,} of {self.steps:,}"
+        names = ["task", "scores", *baselines, "gain over the best baseline"]
+        return html_table(caption, names, rows, f"The best model: {self.model}")
+
     @staticmethod
     def of(run: RunDirectory, kept: tuple[str, ...], single_task: dict[str, float]) -> "Result":
         """The result of a finished run directory."""
@@ -47,3 +64,7 @@ class Result:
             conflicts=record.conflicts,
             stages=tuple(record.stages),
         )
+
+
+def _shown_gain(gain: Gain | None) -> str:
+    return f"{gain.difference:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}), {gain.verdict}" if gain else "–"

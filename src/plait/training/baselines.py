@@ -13,7 +13,7 @@ from torch import Tensor
 
 from plait.data.batch import views_of
 from plait.data.examples import Examples
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import NotFiniteError, RecipeError
 from plait.evaluation.evaluate import metric_on, score_kept_tasks, score_task
 from plait.evaluation.gain import measure_gain
@@ -51,7 +51,7 @@ FROZEN_LR = 1e-3  # the papers' rate for a frozen encoder
 FROZEN_TIMES = 10  # times the recipe's epochs: on stored embeddings an epoch costs next to nothing
 _THRESHOLD_ROWS = 2000  # training rows that set the zero-shot threshold
 
-_Answers = dict[str, dict[str, Predictions]]  # baseline → task → what it predicts
+_Answers = dict[str, dict[str, PredictionArrays]]  # baseline → task → what it predicts
 _Table = dict[str, dict[str, float]]  # baseline → task → the task's metric
 _Views = Mapping[str, Tensor]  # view → embeddings (n, D)
 
@@ -270,25 +270,25 @@ def _split_answers(model: Model, resolved: ResolvedStage, split: str, views: Map
     return {baseline: own for baseline, own in answers.items() if own}
 
 
-def _predict_by_cosine(model: Model, task: ResolvedTask, views: _Views) -> Predictions:
+def _predict_by_cosine(model: Model, task: ResolvedTask, views: _Views) -> PredictionArrays:
     """The cosine of the two texts under the encoder as downloaded; only a threshold is set on train."""
     about = task.spec.labels.about
     if not about.labelled:  # the head of triplets has no weights and computes just this
         return predict_embedded(model, task.spec.name, views)
     cosines_n = _pair_cosines(views)
     if about.is_score:
-        return Predictions(cosines_n, None)
+        return PredictionArrays(cosines_n, None)
     every = max(1, len(task.splits["train"]) // _THRESHOLD_ROWS)
     train = task.splits["train"].chosen(range(0, len(task.splits["train"]), every))
     known_n = _pair_cosines(embed_views(model, train.texts, ("first", "second"), task.spec.max_length))
     if about.is_yes_no:
         yes_n = (1 + cosines_n) / 2
         said_n = (cosines_n >= _best_threshold(known_n, train.labels)).astype(np.int64)
-        return Predictions(said_n, np.stack([1 - yes_n, yes_n], axis=1))
+        return PredictionArrays(said_n, np.stack([1 - yes_n, yes_n], axis=1))
     classes = range(len(task.spec.labels.names))
     means_C = np.array([known_n[train.labels == c].mean() if (train.labels == c).any() else np.inf for c in classes])
     closeness_nC = np.exp(-np.abs(cosines_n[:, None] - means_C[None, :]))
-    return Predictions(closeness_nC.argmax(axis=1), closeness_nC)
+    return PredictionArrays(closeness_nC.argmax(axis=1), closeness_nC)
 
 
 def _pair_cosines(views: _Views) -> np.ndarray:
@@ -305,7 +305,7 @@ def _best_threshold(cosines_n: np.ndarray, labels_n: np.ndarray) -> float:
     return -float(distinct[best - 1]) if best else float("inf")
 
 
-def _measure(task: ResolvedTask, examples: Examples | None, predictions: Predictions) -> float:
+def _measure(task: ResolvedTask, examples: Examples | None, predictions: PredictionArrays) -> float:
     """The task's own metric."""
     assert examples is not None, "predictions have examples"
     return metric_on(task.spec, examples.labels, predictions)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from plait.data.batch import tokenize_views
 from plait.data.examples import Examples
-from plait.data.predictions import Predictions
+from plait.data.prediction_arrays import PredictionArrays
 from plait.data.tokenize import TokenTable
 from plait.evaluation.evaluate import TaskScores, mean_score, score_predictions
 from plait.model.directory.record import Provenance, portable
@@ -226,7 +226,7 @@ class StageRun:
             if (name, split) not in self._embedded:
                 self._embedded[name, split] = embed_tables(model, self._tables[name, split])
             predicted = predict_embedded(model, name, self._embedded[name, split])
-        predictions = Predictions.joined(world.gather(predicted))
+        predictions = PredictionArrays.joined(world.gather(predicted))
         return score_predictions(spec, examples.labels, predictions)
 
     def _save_model(self, folder: Path, provenance: Provenance) -> None:

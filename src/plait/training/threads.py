@@ -48,7 +48,7 @@ def choose_threads(model: Model, progress: Progress) -> None:
     others = ", ".join(
         f"{_threads(count)} {seconds[count] / seconds[best]:.1f} times as long" for count in counts if count != best
     )
-    progress.note(f"threads: {best}, the fastest when measured ({others}); --threads N sets another number")
+    progress.note(f"threads: {best}, the fastest when measured ({others}); `threads` sets another number")
 
 
 def _thread_counts(most: int) -> list[int]:

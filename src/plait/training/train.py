@@ -66,24 +66,36 @@ def train(
     `threads` is a number, "auto" for the fastest on this machine, or None for torch's current setting; a resumed run
     uses the same number.
     """
-    if keep < 0:
-        raise RunError(f"keep: expected a number of models, found {keep}")
+    _check_arguments(recipe, keep, threads)
     name = Path(recipe).absolute().stem.replace("#", "-") if isinstance(recipe, str | Path) else "recipe"
     run = RunDirectory(Path(out or Path("runs") / name))
     run.check_free()
-    given = as_recipe(run.store_tables(recipe), data, profile, overrides)
-    resolved = resolve_run(given, Path(data) if data else None)
-    model = build_start_model(resolved)  # whatever can be refused is refused before there is a run
-    progress = progress or SilentProgress()
-    if threads == "auto":
-        choose_threads(model, progress)
-    elif threads is not None:
-        torch.set_num_threads(threads)
-    with run.locked():
-        record = _record_of(resolved, baselines=baselines, single_task=single_task, keep=keep)
-        bad = {name: task.bad for name, task in resolved.data.tasks.items() if task.bad}
-        run.create(record, resolved.recipe, bad)
-        return _run_to_end(run, resolved, model, progress, stop)
+    with run.no_leftovers(Stopped):
+        with run.errors_in_rows():
+            given = as_recipe(run.store_tables(recipe), data, profile, overrides)
+            resolved = resolve_run(given, Path(data) if data else None)
+        model = build_start_model(resolved)  # whatever can be refused is refused before there is a run
+        progress = progress or SilentProgress()
+        if threads == "auto":
+            choose_threads(model, progress)
+        elif threads is not None:
+            torch.set_num_threads(threads)
+        with run.locked():
+            record = _record_of(resolved, baselines=baselines, single_task=single_task, keep=keep)
+            bad = {name: task.bad for name, task in resolved.data.tasks.items() if task.bad}
+            run.create(record, resolved.recipe, bad)
+            return _run_to_end(run, resolved, model, progress, stop)
+
+
+def _check_arguments(recipe: object, keep: int, threads: object) -> None:
+    """Refuse what a caller from Python may get wrong, and the command line cannot."""
+    if not isinstance(recipe, str | Path | Mapping | Recipe):
+        found = type(recipe).__name__
+        raise RecipeError(f"the argument `recipe`: expected a file, a name, a mapping or a Recipe, found {found}")
+    if keep < 0:
+        raise RunError(f"the argument `keep`: expected a number of models, found {keep}")
+    if isinstance(threads, int) and threads < 1:
+        raise RunError(f"the argument `threads`: expected a number of threads, found {threads}")
 
 
 @restore_threads()
@@ -166,7 +178,7 @@ def check_unchanged(run: RunDirectory, resolved: ResolvedRun) -> None:
     }
     changed = [f"{run.folder}: the {what} has changed: {line}" for what, lines in changes.items() for line in lines]
     if changed:
-        what_to_do = "undo the change, or start a new run with another --out"
+        what_to_do = "undo the change, or start a new run with another `out`"
         raise RunError(*changed, f"a run can only be resumed unchanged; {what_to_do}")
 
 

@@ -139,8 +139,8 @@ def test_auto_never_uses_int8_graphs(exported_int8, speed):
     logged = []
     assert plait.load(exported_int8, log=logged.append).engine == "torch"
     assert logged == [
-        f"engine: torch; the graphs in {exported_int8}/onnx are int8, so their predictions differ slightly, "
-        "--engine onnx uses them"
+        f"engine: torch; the graphs in {exported_int8}/onnx are int8, so their predictions differ slightly; "
+        "the engine onnx uses them"
     ]
     assert plait.load(exported_int8, engine="onnx").engine == "onnx"
 

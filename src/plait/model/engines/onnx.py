@@ -152,7 +152,7 @@ def _is_faster(model: Model, graphs: Path, manifest: _GraphManifest, log: Callab
         return False
     if manifest.precision != "float32":
         what = f"the graphs in {graphs} are {manifest.precision}, so their predictions differ slightly"
-        log(f"engine: torch; {what}, --engine onnx uses them")
+        log(f"engine: torch; {what}; the engine onnx uses them")
         return False
     about = f"{manifest.digest} | {torch.get_num_threads()} threads | onnxruntime {version}"
     ratio = cached_measurement("engine", about, lambda: _measure_speed(model, _open_engine(graphs, manifest)))

@@ -1,0 +1,29 @@
+"""Messages name the arguments of Python functions, as in `out`; on the command line these are options."""
+
+import re
+
+__all__ = ["as_options"]
+
+_OPTIONS = {
+    "at_least": "--at-least",
+    "data": "--data DIR",
+    "encoding": "--encoding",
+    "engine": "--engine",
+    "force": "--force",
+    "label_column": "--label",
+    "mistakes": "--mistakes",
+    "on": "--on TASK=FILE",
+    "out": "--out",
+    "overrides": "--set",
+    "recursive": "--recursive",
+    "split": "--split",
+    "text_columns": "--text",
+    "texts": "TEXT",
+    "threads": "--threads N",
+    "word_weights": "--word-weights",
+}
+
+
+def as_options(message: str) -> str:
+    """A message with options instead of arguments."""
+    return re.sub(r"(?:the argument )?`(\w+)`", lambda found: _OPTIONS.get(found[1], found[0]), message)

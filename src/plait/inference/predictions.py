@@ -1,0 +1,156 @@
+"""What a task predicts for some examples: a list of predictions, also as arrays and as a data frame.
+
+n examples, C classes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from plait.data.prediction_arrays import PredictionArrays
+from plait.errors import RequestError
+from plait.html_table import html_table
+from plait.model.card import three_decimals
+from plait.model.decode import within_range
+from plait.model.tasks import TaskSpec
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Prediction", "Predictions"]
+
+_SHOWN = 10  # predictions that a notebook or a prompt shows
+_Label = str | tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a task predicts for one example.
+
+    `label` is the name of a class or of yes/no, a tuple of names for a multilabel task, None for scores. `score` is the
+    probability of that label (of the least certain one if there are several), or the score in the task's own range.
+    `probabilities` has one number per class, None for scores. For a triplet, `label` says which text is closer to the
+    first: second or third.
+    """
+
+    label: str | tuple[str, ...] | None
+    score: float
+    probabilities: dict[str, float] | None
+
+
+class Predictions(Sequence[Prediction]):
+    """What a task predicts for some examples: a list of `Prediction`, also as arrays and as a data frame."""
+
+    def __init__(self, spec: TaskSpec, arrays: PredictionArrays, index: Any = None) -> None:
+        """`index` is that of the pandas object that the texts came from."""
+        self._spec = spec
+        self._arrays = within_range(arrays, spec)
+        self._index = index
+
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return self._spec.name
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of the columns of `probabilities`; none for scores."""
+        return () if self._arrays.probabilities is None else tuple(self._spec.labels.names)
+
+    @property
+    def probabilities(self) -> np.ndarray | None:
+        """The probability of each class (n, C); None for scores."""
+        return self._arrays.probabilities
+
+    @cached_property
+    def labels(self) -> list[_Label]:
+        """The label of each prediction."""
+        values, names = self._arrays.values, self.classes
+        if self.probabilities is None:
+            return [None] * len(values)
+        if values.ndim == 1:  # the number of a class
+            return [names[value] for value in values.tolist()]
+        return [tuple(name for name, assigned in zip(names, row, strict=True) if assigned) for row in values]
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """The score of each prediction (n,): the probability of its label, or the score in the task's own range."""
+        values, shares_nC = self._arrays.values, self.probabilities
+        if shares_nC is None:
+            return values
+        if values.ndim == 1:
+            chosen_n: np.ndarray = np.take_along_axis(shares_nC, values[:, None], axis=1)[:, 0]
+            return chosen_n
+        least_n: np.ndarray = np.where(values == 1, shares_nC, 1 - shares_nC).min(axis=1)
+        return least_n
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A pandas data frame with the columns that `plait predict` writes: label, score, p(CLASS).
+
+        It has the index of the data frame or series that was predicted.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise RequestError("to_frame needs the package pandas; pip install pandas") from None
+        columns: dict[str, Any] = {"label": self.labels, "score": self.scores}
+        if self.probabilities is None:
+            del columns["label"]
+        else:
+            columns |= {f"p({name})": self.probabilities[:, place] for place, name in enumerate(self.classes)}
+        return pandas.DataFrame(columns, index=self._index)
+
+    def __len__(self) -> int:
+        return len(self._arrays.values)
+
+    @overload
+    def __getitem__(self, place: int) -> Prediction: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "Predictions": ...
+
+    def __getitem__(self, place: int | slice) -> "Prediction | Predictions":
+        if not isinstance(place, slice):
+            return self._items[place]
+        rows = np.arange(len(self))[place]
+        index = None if self._index is None else self._index[place]
+        return Predictions(self._spec, self._arrays.rows(rows), index)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether another list holds the same predictions."""
+        return self._items == list(other) if isinstance(other, list | Predictions) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as for any list
+
+    def __repr__(self) -> str:
+        more = f", … {len(self):,} in all" if len(self) > _SHOWN else ""
+        return f"Predictions([{', '.join(map(repr, self._items[:_SHOWN]))}{more}])"
+
+    def _repr_html_(self) -> str:
+        names = ["", *(["label"] if self.classes else []), "score", *(f"p({name})" for name in self.classes)]
+        rows = [
+            [
+                number,
+                *([_shown(prediction.label)] if self.classes else []),
+                three_decimals(prediction.score),
+                *map(three_decimals, (prediction.probabilities or {}).values()),
+            ]
+            for number, prediction in enumerate(self._items[:_SHOWN])
+        ]
+        more = f"… and {len(self) - _SHOWN:,} more" if len(self) > _SHOWN else ""
+        return html_table(f"{self.task}: {len(self):,} predictions", names, rows, more)
+
+    @cached_property
+    def _items(self) -> list[Prediction]:
+        shares_nC = self.probabilities
+        named: list[dict[str, float] | None] = [None] * len(self)
+        if shares_nC is not None:
+            named = [dict(zip(self.classes, row, strict=True)) for row in shares_nC.tolist()]
+        return [Prediction(*found) for found in zip(self.labels, self.scores.tolist(), named, strict=True)]
+
+
+def _shown(label: _Label) -> str:
+    return label if isinstance(label, str) else ", ".join(label or ()) or "none"

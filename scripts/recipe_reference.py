@@ -21,7 +21,7 @@ from plait.encoder.config import SUPPORTED
 from plait.heads import HEADS
 from plait.losses import LOSSES
 from plait.metrics import METRICS, metrics_of
-from plait.recipe import normalize, schema
+from plait.recipe import choices, normalize, schema, task
 from plait.recipe.options import options_of
 from plait.recipe.validate import VariantTable
 from plait.registry import Registry
@@ -58,9 +58,9 @@ PLAIN: Mapping[object, Sequence[str]] = {
     float: ["a number"],
     str: ["a name"],
     type(None): ["null"],
-    schema.Choice: ["a name", "a mapping with options"],
-    schema.HeadChoice: ["a name", "a mapping with options", "`{same_as: TASK}`"],
-    schema.Task: ["[task keys](#task-keys)"],
+    choices.Choice: ["a name", "a mapping with options"],
+    choices.HeadChoice: ["a name", "a mapping with options", "`{same_as: TASK}`"],
+    task.Task: ["[task keys](#task-keys)"],
     tuple[schema.Stage, ...]: ["a list of [stages](#stages)"],
 }
 BOUNDS: Mapping[type, str] = {Gt: "above {gt:,}", Ge: "of at least {ge:,}", Lt: "below {lt:,}", Le: "at most {le:,}"}
@@ -127,13 +127,13 @@ def key_sections() -> list[str]:
         """),
         key_table(schema.Stage),
         "## Task keys",
-        key_table(schema.Task),
+        key_table(task.Task),
         "## Label keys",
         "`label: stars` is short for `label: {column: stars}`.",
-        key_table(schema.Label),
+        key_table(task.Label),
         "## Source keys",
         "`train: reviews.csv` is short for `train: {file: reviews.csv}`.",
-        key_table(schema.Source),
+        key_table(task.Source),
     ]
 
 
@@ -227,7 +227,7 @@ def variant_sections() -> list[str]:
         "A shorthand is a name for several losses:",
         table(("name", "meaning"), meanings_of(VARIANTS.shorthands)),
         "Besides its `name` and the options below, a loss may have these keys:",
-        key_table(schema.LossChoice, but=schema.Choice),
+        key_table(choices.LossChoice, but=choices.Choice),
         *option_table(VARIANTS.losses, VARIANTS.shorthands),
         "## Schedules",
         prose("""
@@ -363,7 +363,7 @@ def as_written(value: object) -> str:
         return "null"
     if value in ((), {}):
         return "none"
-    if isinstance(value, schema.Choice):
+    if isinstance(value, choices.Choice):
         return f"`{value.name}`"
     if isinstance(value, float):
         return f"{value:g}".replace("e-0", "e-")

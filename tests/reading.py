@@ -8,7 +8,7 @@ from pathlib import Path
 from plait.data.read import BadRow, Rows, read_rows, row_mistakes
 from plait.errors import DataError
 from plait.recipe.read import recipe_from
-from plait.recipe.schema import Source
+from plait.recipe.task import Source
 from plait.recipe.tree import Tree
 from plait.resolve.run import ResolvedStage, resolve_tasks
 from plait.resolve.variants import VARIANTS

@@ -24,7 +24,8 @@ from plait.metrics import METRICS
 from plait.model.directory.record import find_model, open_directory
 from plait.recipe.options import options_of
 from plait.recipe.read import read_recipe
-from plait.recipe.schema import Label, Recipe, Source, Task
+from plait.recipe.schema import Recipe
+from plait.recipe.task import Label, Source, Task
 from plait.resolve.run import resolve_run, resolve_tasks
 from plait.resolve.variants import VARIANTS
 from plait.schedules import LR_SCHEDULES, SCHEDULES

@@ -74,14 +74,12 @@ def test_an_allowed_word_suggests_itself(allowed, data):
     assert did_you_mean(word, sorted(allowed, reverse=True)) == did_you_mean(word, allowed)
 
 
-@given(
-    st.text(
-        "abcdefgh",
-        min_size=4,
-        max_size=12,
-    ),
-    st.data(),
-)
+@given(st.lists(st.sampled_from("abcdefgh"), min_size=4, unique=True).map("".join), st.data())
 def test_a_word_with_one_extra_letter_is_found(word, data):
     place = data.draw(st.integers(0, len(word)))
     assert did_you_mean(word[:place] + "z" + word[place:], [word, "0123456789"]) == f"did you mean {word!r}?"
+
+
+def test_a_long_list_of_allowed_words_is_cut():
+    assert did_you_mean("x", [f"word{number:02}" for number in range(23)]).endswith("word18, word19 and 3 others")
+    assert did_you_mean("x", ["b", "a"]) == "allowed: a, b"

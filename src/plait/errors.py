@@ -27,6 +27,8 @@ __all__ = [
     "did_you_mean",
 ]
 
+_LISTED = 20  # words that a message lists at most
+
 
 class PlaitError(Exception):
     """One or more mistakes, each a sentence that says where, what is wrong and what to do."""
@@ -79,7 +81,9 @@ class ExecutionError(PlaitError):
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """The end of a message about an unknown word: the closest allowed word, or all of them."""
+    """The end of a message about an unknown word: the closest allowed word, or the allowed ones."""
     choices: Sequence[str] = sorted(allowed)
-    close = difflib.get_close_matches(word, choices, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"allowed: {', '.join(choices) or 'none'}"
+    if close := difflib.get_close_matches(word, choices, n=1):
+        return f"did you mean {close[0]!r}?"
+    more = f" and {len(choices) - _LISTED} others" if len(choices) > _LISTED else ""
+    return f"allowed: {', '.join(choices[:_LISTED]) or 'none'}{more}"

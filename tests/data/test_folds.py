@@ -10,7 +10,7 @@ from plait.data.folds import hold_out_fold
 from plait.data.labels import Labels
 from plait.data.partition import normal_form
 from plait.errors import DataError
-from plait.recipe.schema import Task
+from plait.recipe.task import Task
 
 
 def texts(count: int) -> list[list[str]]:

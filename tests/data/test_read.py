@@ -9,7 +9,7 @@ import pytest
 
 from plait.data.read import Rows, read_rows
 from plait.errors import DataError
-from plait.recipe.schema import Source
+from plait.recipe.task import Source
 from reading import read, sources
 
 

@@ -11,7 +11,7 @@ from plait.data.partition import normal_form
 from plait.data.splits import divide, limit_rows, read_splits
 from plait.errors import DataError, PlaitError
 from plait.model.directory.record import open_directory
-from plait.recipe.schema import Task
+from plait.recipe.task import Task
 from plait.runs.origins import find_split
 from reading import resolve
 from tiny import sentences, write_csv

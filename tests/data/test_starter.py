@@ -11,7 +11,7 @@ import plait
 from plait.data.examples import Examples, sound_examples
 from plait.data.labels import labels_from
 from plait.data.read import read_rows
-from plait.recipe.schema import Source
+from plait.recipe.task import Source
 
 FOLDER = Path(plait.__file__).parent / "data" / "starter"
 SPLITS = {"train": 320, "dev": 80, "test": 80}

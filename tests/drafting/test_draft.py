@@ -241,3 +241,15 @@ def test_unused_files_are_comments_of_the_recipe(tmp_path):
     lines = (tmp_path / "recipe.yaml").read_text().splitlines()
     assert f"# empty.csv is not used: {EMPTY}" in lines
     assert "# more/ is not used: a sub-folder; --recursive goes into it" in lines
+
+
+def test_a_file_whose_rows_an_open_quote_has_swallowed_is_left_out(tmp_path):
+    good = tmp_path / "good.csv"
+    write_csv(good, ["text", "label"], [(f"some words {number}", "ab"[number % 2]) for number in range(20)])
+    broken = tmp_path / "broken.csv"
+    broken.write_text('text,label\nfine,1\n"open quote,0\nmore,1\n', encoding="utf-8")
+    draft = draft_recipe([good, broken])
+    assert [task.name for task in draft.tasks] == ["good"]
+    assert draft.unused[str(broken)].startswith(
+        "its valid rows have only one label: broken.csv:3: the quote that opens"
+    )

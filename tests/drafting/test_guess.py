@@ -9,7 +9,7 @@ import plait
 from drafts import draft_for, draft_of, texts
 from plait.drafting.columns import profile_file
 from plait.drafting.guess import Guess, guess_task
-from plait.recipe.schema import Source
+from plait.recipe.task import Source
 from plait.resolve.run import resolve_tasks
 from tiny import write_csv
 

@@ -18,7 +18,7 @@ from plait.encoder.packing import Packed, pack
 from plait.encoder.weights import encoder_from, to_checkpoint
 from plait.model.directory.load import load_model
 from plait.model.encode_texts import embed_texts
-from plait.recipe.schema import Source
+from plait.recipe.task import Source
 from tiny import sentences
 
 TINY_LIMIT = 40  # of the tokenizer; the weights would allow 42

@@ -2,7 +2,8 @@
 
 import pytest
 
-from plait.recipe.schema import Label, Recipe, Task
+from plait.recipe.schema import Recipe
+from plait.recipe.task import Label, Task
 from plait.recipe.upgrade import FORMER_KEYS, upgrade_origins, upgrade_recipe
 from recipe_files import PLAIN, mistakes, read
 

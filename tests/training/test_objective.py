@@ -11,7 +11,7 @@ from plait.data.batch import VIEWS as READ_VIEWS
 from plait.losses import LOSSES
 from plait.losses.embedding import contrastive, info_nce, multiple_negatives, supervised_contrastive
 from plait.losses.prediction import binary_cross_entropy, cross_entropy, mse
-from plait.recipe.schema import LossChoice
+from plait.recipe.choices import LossChoice
 from plait.resolve.positives import reading_of
 from plait.training.objective import CHUNK, Objective, ObjectivePart, Pass
 

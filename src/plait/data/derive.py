@@ -7,7 +7,7 @@ from itertools import cycle, islice
 from plait.data.examples import text_problem
 from plait.data.read import Rows
 from plait.errors import DataError
-from plait.recipe.schema import Task
+from plait.recipe.task import Task
 
 __all__ = ["DERIVATIONS", "as_derived", "triplets"]
 

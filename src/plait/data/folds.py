@@ -9,7 +9,7 @@ from plait.data.labels import Labels
 from plait.data.partition import components, k_folds, split_off
 from plait.data.splits import limit_rows
 from plait.errors import DataError
-from plait.recipe.schema import SPLITS, Task
+from plait.recipe.task import SPLITS, Task
 
 __all__ = ["HeldOut", "hold_out_fold"]
 

@@ -18,7 +18,7 @@ from plait.data.readers.parquet import read_parquet
 from plait.data.readers.records import Nested, Record, Table
 from plait.data.readers.xlsx import read_xlsx
 from plait.errors import DataError, did_you_mean
-from plait.recipe.schema import Source
+from plait.recipe.task import Source
 
 __all__ = [
     "BINARY_FORMATS",

@@ -13,7 +13,7 @@ from plait.data.labels import YES, class_of, listed
 from plait.data.partition import split_off, stratified_sample
 from plait.data.read import Rows, read_rows, row_mistakes
 from plait.errors import DataError
-from plait.recipe.schema import SPLITS, Task
+from plait.recipe.task import SPLITS, Task
 
 __all__ = ["cut_train", "divide", "divide_dev", "draw_seed", "limit_rows", "read_splits"]
 

@@ -11,7 +11,7 @@ from plait.data.labels import MOST, NO, YES, as_number, class_of, is_label, list
 from plait.data.read import BINARY_FORMATS, format_of, open_source
 from plait.data.readers.lines import NOT_UTF8
 from plait.data.readers.records import Nested, Record
-from plait.recipe.schema import Source
+from plait.recipe.task import Source
 
 __all__ = ["SPLIT_WORDS", "Column", "Profile", "join_profiles", "profile_file"]
 

@@ -12,7 +12,7 @@ from plait.drafting.columns import SPLIT_WORDS, Profile, join_profiles, profile_
 from plait.drafting.files import DataFiles
 from plait.drafting.guess import GivenColumns, Guess, guess_task, missing_columns
 from plait.errors import DataError
-from plait.recipe.schema import Source
+from plait.recipe.task import Source
 from plait.resolve.run import is_reserved
 from plait.resolve.task import default_head
 

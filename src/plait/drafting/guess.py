@@ -104,6 +104,8 @@ def guess_task(profile: Profile, given: GivenColumns = GivenColumns()) -> Guess 
         return problem
     if not (readable := [column for column in labels if not column.label_problem]):
         return str(labels[0].label_problem)
+    if profile.problem and all(column.distinct < 2 for column in readable):
+        return f"its valid rows have only one label: {profile.problem}"
     labels = readable
     flags = [column for column in labels if column.is_yes_no and column.distinct <= 2]
     named = [column for column in labels if _is_named_like(column, _LABEL_NAMES)]

@@ -13,7 +13,7 @@ from plait.drafting.guess import Guess
 from plait.errors import DataError, PlaitError
 from plait.files import atomic_file
 from plait.recipe.read import read_recipe
-from plait.recipe.schema import SPLITS, Source
+from plait.recipe.task import SPLITS, Source
 from plait.recipe.yaml_quote import quoted
 from plait.resolve.run import resolve_tasks
 from plait.resolve.variants import VARIANTS

@@ -15,8 +15,9 @@ from plait.experiments.records import CellResult
 from plait.experiments.results_file import ResultsFile
 from plait.files import sha256_of
 from plait.recipe.read import recipe_from
-from plait.recipe.schema import SPLITS, Recipe
+from plait.recipe.schema import Recipe
 from plait.recipe.suite import Suite
+from plait.recipe.task import SPLITS
 from plait.recipe.tree import set_keys
 from plait.resolve.saved import as_saved, differences, recipe_differences
 from plait.resolve.variants import VARIANTS

@@ -30,7 +30,7 @@ from plait.model.directory.save import save_model, write_manifest, write_record
 from plait.model.ensemble import common_tasks, task_differences
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec
-from plait.recipe.schema import SPLITS
+from plait.recipe.task import SPLITS
 
 __all__ = ["build_ensemble", "build_soup", "copy_model", "find_member"]
 

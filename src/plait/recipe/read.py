@@ -12,9 +12,10 @@ from ruamel.yaml import YAML
 
 from plait.errors import RecipeError, did_you_mean
 from plait.recipe.options import explain
-from plait.recipe.schema import SPLITS, Label, Recipe, Source, Stage, Task
+from plait.recipe.schema import Recipe, Stage
 from plait.recipe.stages import merge_mistakes, stage_trees
 from plait.recipe.suite import BUNDLED, is_suite, read_row
+from plait.recipe.task import SPLITS, Label, Source, Task
 from plait.recipe.tree import KeyPath, Origin, Tree, dotted, load_tree, set_keys
 from plait.recipe.upgrade import FORMER_KEYS
 from plait.recipe.validate import VariantTables, complete_choices, validate_names

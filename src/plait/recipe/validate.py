@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from plait.errors import RecipeError, did_you_mean
+from plait.recipe.choices import Choice, LossChoice
 from plait.recipe.options import complete_options, options_of
-from plait.recipe.schema import SPLITS, Choice, LossChoice, Recipe, Task
+from plait.recipe.schema import Recipe
+from plait.recipe.task import SPLITS, Task
 from plait.recipe.tree import KeyPath, Tree, dotted
 from plait.registry import Registry
 

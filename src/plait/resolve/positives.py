@@ -5,7 +5,7 @@ import numpy as np
 from plait.data.batch import READS
 from plait.data.labels import Labels, class_of
 from plait.losses import Loss
-from plait.recipe.schema import LossChoice
+from plait.recipe.choices import LossChoice
 
 __all__ = ["positive_label_of", "positive_rows", "reading_of"]
 

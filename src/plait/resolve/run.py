@@ -18,8 +18,9 @@ from plait.files import sha256_of
 from plait.model.directory.load import pick_device
 from plait.model.directory.record import ModelDirectory
 from plait.model.tasks import TaskSpec
-from plait.recipe.schema import SPLITS, Recipe
+from plait.recipe.schema import Recipe
 from plait.recipe.stages import merge_mistakes
+from plait.recipe.task import SPLITS
 from plait.resolve.task import ResolvedTask, resolve_task
 from plait.resolve.validate import validate_combine, validate_lengths
 from plait.resolve.warm_start import KeptTask, StartModel, find_start_model, inherit_settings

@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from plait.model.directory.record import portable
+from plait.recipe.choices import Choice
 from plait.recipe.options import complete_options
-from plait.recipe.schema import Choice, Recipe, Stage
+from plait.recipe.schema import Recipe, Stage
 from plait.recipe.upgrade import upgrade_recipe
 from plait.recipe.validate import VariantTable
 from plait.resolve.variants import VARIANTS, pin_versions, shorten_versions

@@ -2,7 +2,8 @@
 
 from collections.abc import Collection
 
-from plait.recipe.schema import Recipe, Task
+from plait.recipe.schema import Recipe
+from plait.recipe.task import Task
 
 __all__ = ["restrict_to_tasks", "single_task_recipe"]
 

@@ -26,8 +26,10 @@ from plait.errors import DataError, RecipeError
 from plait.heads import HEADS
 from plait.losses import LOSSES, Loss
 from plait.model.tasks import TaskSpec
+from plait.recipe.choices import HeadChoice, LossChoice
 from plait.recipe.options import complete_options
-from plait.recipe.schema import HeadChoice, Label, LossChoice, Recipe, Task
+from plait.recipe.schema import Recipe
+from plait.recipe.task import Label, Task
 from plait.resolve.positives import positive_rows
 from plait.resolve.validate import (
     has_prediction_loss,

@@ -14,7 +14,9 @@ from plait.heads import HEADS
 from plait.losses import LOSSES
 from plait.metrics import metrics_of
 from plait.model.tasks import TaskSpec, head_size
-from plait.recipe.schema import LossChoice, Recipe, Task
+from plait.recipe.choices import LossChoice
+from plait.recipe.schema import Recipe
+from plait.recipe.task import Task
 from plait.resolve.positives import positive_rows, reading_of
 
 __all__ = [

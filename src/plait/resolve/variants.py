@@ -11,7 +11,8 @@ from plait.heads import HEADS, SHARED_LAYERS
 from plait.losses import LOSSES, SHORTHANDS
 from plait.metrics import METRICS
 from plait.optimizers import OPTIMIZERS
-from plait.recipe.schema import Choice, Recipe
+from plait.recipe.choices import Choice
+from plait.recipe.schema import Recipe
 from plait.recipe.validate import VariantTable, VariantTables
 from plait.registry import Registry, split_version
 from plait.schedules import LR_SCHEDULES, SCHEDULES

@@ -8,7 +8,8 @@ from plait.data.examples import Examples
 from plait.errors import PlaitError, RecipeError, did_you_mean
 from plait.model.directory.record import ModelDirectory, find_model, open_directory
 from plait.model.tasks import TaskSpec
-from plait.recipe.schema import Choice, Recipe
+from plait.recipe.choices import Choice
+from plait.recipe.schema import Recipe
 from plait.runs.origins import TaskOrigin, known_origins, split_examples
 
 __all__ = ["KeptTask", "StartModel", "find_start_model", "inherit_settings"]

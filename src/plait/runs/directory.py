@@ -20,7 +20,8 @@ from plait.errors import DataError, RecipeError, RunError
 from plait.files import atomic_file, lock, read_json, remove_leftovers, write_json
 from plait.model.directory.record import open_directory
 from plait.recipe.read import write_recipe
-from plait.recipe.schema import SPLITS, Recipe
+from plait.recipe.schema import Recipe
+from plait.recipe.task import SPLITS
 from plait.runs.records import MetricsLine, ResultRecord, RunRecord, parse_line, read_lines
 
 __all__ = ["RunDirectory"]

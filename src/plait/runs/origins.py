@@ -15,7 +15,7 @@ from plait.errors import DataError, RequestError, did_you_mean
 from plait.files import sha256_of
 from plait.model.directory.record import ModelRecord, portable, portable_task, recipe_tasks
 from plait.model.tasks import TaskSpec, parse_task_files
-from plait.recipe.schema import Source, Task
+from plait.recipe.task import Source, Task
 from plait.runs.directory import RunDirectory
 
 __all__ = ["TaskOrigin", "find_split", "given_examples", "known_origins", "named_files", "split_examples"]

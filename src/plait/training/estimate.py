@@ -10,7 +10,7 @@ import numpy as np
 
 from plait.data.batch import tokenize_views
 from plait.data.tokenize import TokenTable
-from plait.recipe.schema import SPLITS
+from plait.recipe.task import SPLITS
 from plait.resolve.run import ResolvedRun
 from plait.resolve.task import ResolvedTask
 from plait.schedules import Plan

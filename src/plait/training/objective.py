@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from plait.data.batch import VIEWS
 from plait.losses import LOSSES, Loss
 from plait.model.model import Tokens
-from plait.recipe.schema import LossChoice
+from plait.recipe.choices import LossChoice
 from plait.registry import split_version
 from plait.resolve.positives import positive_label_of, reading_of
 from plait.resolve.task import ResolvedTask

@@ -136,7 +136,7 @@ def test_predict_and_embed_a_file(run, tmp_path):
     plait("predict", run, "same", "--input", source, "--output", tmp_path / "out.csv")
     with (tmp_path / "out.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 24 and list(rows[0]) == ["one", "two", "same", "label", "score", "p(no)", "p(yes)"]
+    assert len(rows) == 24 and list(rows[0]) == ["one", "two", "same", "prediction", "probability", "p(no)", "p(yes)"]
     plait("embed", run, "--input", source, "--text", "one", "--output", tmp_path / "out.npy")
     assert np.load(tmp_path / "out.npy").shape == (24, 16)
     assert ".npy" in plait("embed", run, "--input", source, "--output", tmp_path / "out.txt", code=2).stderr

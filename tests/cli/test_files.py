@@ -71,7 +71,7 @@ def test_other_text_columns_can_be_given(trained_run, plait, tmp_path):
     source = write_rows(tmp_path / "in.csv", [{"x": "a dog", "y": "a cat"}])
     output = tmp_path / "out.csv"
     plait("predict", trained_run, "near", "--input", source, "--output", output, "--text", "x", "--text", "y")
-    assert list(read_rows(output)[0]) == ["x", "y", "score"]
+    assert list(read_rows(output)[0]) == ["x", "y", "prediction"]
     plait("embed", trained_run, "--input", source, "--output", tmp_path / "out.npy", "--text", "y")
     _, err = plait("predict", trained_run, "near", "--input", source, "--output", output, "--text", "x", code=2)
     assert err == "plait: the task 'near' reads 2 text columns, 1 given\n"
@@ -83,7 +83,7 @@ def test_bad_rows_are_counted_and_listed(trained_run, plait, tmp_path):
     output = tmp_path / "out.csv"
     out, _ = plait("predict", trained_run, "mood", "--input", source, "--output", output)
     assert out == f"3 rows in {output}, 2 of them bad and left empty: {output}.errors.jsonl\n"
-    assert [bool(row["label"]) for row in read_rows(output)] == [False, True, False]
+    assert [bool(row["prediction"]) for row in read_rows(output)] == [False, True, False]
     assert [row["where"] for row in read_rows(tmp_path / "out.csv.errors.jsonl")] == ["in.csv:2", "in.csv:4"]
     out, _ = plait(
         "predict", trained_run, "mood", "--input", source, "--output", output, "--errors", tmp_path / "bad", "--json"
@@ -150,7 +150,7 @@ def test_missing_pyarrow_is_reported_before_the_work(trained_run, plait, source,
 def test_a_pipe_of_csv(trained_run, plait):
     out, err = plait("predict", trained_run, "mood", "--input", "-", stdin='id,sentence\n1,"a\nß"\n2,\n'.encode())
     rows = list(csv.DictReader(io.StringIO(out)))
-    assert [row["sentence"] for row in rows] == ["a\nß", ""] and rows[0]["label"] and not rows[1]["label"]
+    assert [row["sentence"] for row in rows] == ["a\nß", ""] and rows[0]["prediction"] and not rows[1]["prediction"]
     assert "standard input:4: the text in column 'sentence' is empty" in err
     assert "2 rows in standard output, 1 of them bad and left empty" in err
 
@@ -159,9 +159,9 @@ def test_a_pipe_of_jsonl(trained_run, plait, tmp_path):
     data = b'{"sentence": "a dog", "n": [1, null]}\n{"sentence": "a cat", "late": true}\n'
     out, _ = plait("predict", trained_run, "mood", "--input", "-", stdin=data)
     first, second = map(json.loads, out.splitlines())
-    assert first["n"] == [1, None] and second["late"] is True and {"label", "score"} <= second.keys()
+    assert first["n"] == [1, None] and second["late"] is True and {"prediction", "probability"} <= second.keys()
     plait("predict", trained_run, "mood", "--input", "-", "--output", tmp_path / "out.csv", stdin=data)
-    assert list(read_rows(tmp_path / "out.csv")[0])[:4] == ["sentence", "n", "late", "label"]
+    assert list(read_rows(tmp_path / "out.csv")[0])[:4] == ["sentence", "n", "late", "prediction"]
     out, _ = plait("embed", trained_run, "--input", "-", stdin=data)
     assert len(json.loads(out.splitlines()[0])["embedding"]) == 16
 
@@ -183,7 +183,7 @@ def test_a_pipe_whose_reader_goes_away_ends_without_an_error(trained_run, tmp_pa
     command = f"{sys.executable} -m plait predict {trained_run} mood --input -"
     line = f"cat {source} | {command} | head -2; echo ${{PIPESTATUS[@]}}"
     out = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
-    assert out.stdout.startswith("id,sentence,one,two,a,b,c,note,label,score,p(high),p(low)\n0,")
+    assert out.stdout.startswith("id,sentence,one,two,a,b,c,note,prediction,probability,p(high),p(low)\n0,")
     assert out.stderr.startswith("predicting mood\n") and not {"Traceback", "Exception", "Error"} & set(
         out.stderr.split()
     )

@@ -86,7 +86,10 @@ def test_the_data_frame_has_the_columns_that_the_command_line_writes(predictor):
         written = predict_job(predictor, predictor.tasks[task], TASKS[task]).added
         frame = predictor.predict(task, examples(task)).to_frame()
         assert frame.columns.tolist() == list(written)
-        assert frame["score"].tolist() == predictor.predict(task, examples(task)).scores.tolist()
+        assert (
+            frame["prediction" if task == "near" else "probability"].tolist()
+            == predictor.predict(task, examples(task)).scores.tolist()
+        )
 
 
 def test_the_data_frame_has_the_index_of_the_one_that_was_predicted(predictor):
@@ -94,7 +97,7 @@ def test_the_data_frame_has_the_index_of_the_one_that_was_predicted(predictor):
     found = predictor.predict("mood", frame)
     assert found.to_frame().index.tolist() == ["x", "y", "z"]
     assert found[1:].to_frame().index.tolist() == ["y", "z"]
-    assert frame.join(found.to_frame())["label"].tolist() == found.labels
+    assert frame.join(found.to_frame())["prediction"].tolist() == found.labels
     assert predictor.predict("mood", frame["sentence"]).to_frame().index.tolist() == ["x", "y", "z"]
     for plain in (["a dog"], polars.DataFrame({"sentence": ["a dog"]})):
         assert predictor.predict("mood", plain).to_frame().index.tolist() == [0]
@@ -123,7 +126,7 @@ def test_notebooks_show_a_table_with_escaped_names(predictor):
     assert "<script>" not in shown and "p(&lt;script&gt;)" in shown and "b &amp; c" in shown
     assert shown.count("<tr>") == 11 and "… and 2 more" in shown and "0.875" in shown
     assert "mood: 12 predictions" in shown
-    assert "<td>label</td>" not in predictor.predict("near", [("a dog", "a cat")])._repr_html_()
+    assert "<th>probability</th>" not in predictor.predict("near", [("a dog", "a cat")])._repr_html_()
 
 
 def test_long_predictions_have_a_short_repr(predictor):

@@ -31,7 +31,12 @@ def test_predictions_are_added_to_the_columns_of_the_file(predictor, name, kind,
         rows = [{**row, "note": row["note"].replace("\n", " ")} for row in rows]
     predictions = predictor.predict("mood", [row["sentence"] for row in rows])
     expected = [
-        {**row, "label": one.label, "score": one.score, **{f"p({k})": p for k, p in one.probabilities.items()}}
+        {
+            **row,
+            "prediction": one.label,
+            "probability": one.score,
+            **{f"p({k})": p for k, p in one.probabilities.items()},
+        }
         for row, one in zip(rows, predictions, strict=True)
     ]
     if kind == "csv":
@@ -68,22 +73,26 @@ def test_every_kind_of_task(predictor, task, kind, tmp_path):
     texts = [tuple(row[column] for column in TASKS[task]) for row in rows]
     expected = predictor.predict(task, texts if len(TASKS[task]) > 1 else [text for (text,) in texts])
     found = read_rows(output)
-    assert [float(row["score"]) for row in found] == [prediction.score for prediction in expected]
-    if spec.labels.kind == "score":
-        assert set(found[0]) == {*rows[0], "score"}
+    scored = spec.labels.kind == "score"
+    scores = [float(row["prediction" if scored else "probability"]) for row in found]
+    assert scores == [prediction.score for prediction in expected]
+    if scored:
+        assert set(found[0]) == {*rows[0], "prediction"}
         return
     labels = [prediction.label for prediction in expected]
     if task == "tags":
         labels = ["|".join(label) if kind == "csv" else list(label) for label in labels]
-    assert [row["label"] for row in found] == labels
-    assert set(found[0]) == {*rows[0], "label", "score", *(f"p({name})" for name in spec.labels.names)}
+    assert [row["prediction"] for row in found] == labels
+    assert set(found[0]) == {*rows[0], "prediction", "probability", *(f"p({name})" for name in spec.labels.names)}
 
 
 def test_columns_other_than_in_training_can_be_read(predictor, tmp_path):
     source = write_rows(tmp_path / "in.csv", [{"x": "a dog"}, {"x": "a cat"}])
     run(predict_job(predictor, predictor.task("mood"), ["x"]), source, tmp_path / "out.csv")
     expected = predictor.predict("mood", ["a dog", "a cat"])
-    assert [row["label"] for row in read_rows(tmp_path / "out.csv")] == [prediction.label for prediction in expected]
+    assert [row["prediction"] for row in read_rows(tmp_path / "out.csv")] == [
+        prediction.label for prediction in expected
+    ]
     with pytest.raises(RequestError, match="the task 'near' reads 2 text columns, 1 given"):
         predict_job(predictor, predictor.task("near"), ["x"])
 
@@ -160,14 +169,17 @@ def test_a_damaged_file_leaves_nothing_if_no_part_was_finished(tmp_path):
 
 def test_rows_may_have_very_many_columns_only_if_the_output_is_jsonl(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "_MOST_COLUMNS", 5)
-    rows = [{"sentence": "a", f"key {row}": row} for row in range(20)] + [{"sentence": "b", "label": "x"}]
+    rows = [{"sentence": "a", f"key {row}": row} for row in range(20)] + [{"sentence": "b", "late": "x"}]
     source = write_rows(tmp_path / "in.jsonl", rows)
     with pytest.raises(DataError, match=r"in\.jsonl: more than 5 columns; choose \.jsonl as output"):
         run(counting(), source, tmp_path / "out.csv")
     run(counting(), source, tmp_path / "out.jsonl")
     found = read_rows(tmp_path / "out.jsonl")
-    assert found[7] == {"sentence": "a", "key 7": 7, "predicted label": "a", "predicted score": 1.0}
-    assert found[20]["label"] == "x"
+    assert found[7] == {"sentence": "a", "key 7": 7, "label": "a", "score": 1.0}
+    assert found[20]["late"] == "x"
+    write_rows(source, [*rows, {"sentence": "c", "label": "mine"}])  # found however late it is
+    with pytest.raises(DataError, match=r"in\.jsonl: already has the column 'label', which the output adds"):
+        run(counting(), source, tmp_path / "out.jsonl")
 
 
 # Chunks

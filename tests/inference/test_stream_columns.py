@@ -1,6 +1,7 @@
 """Columns of the input are passed through to the output unchanged."""
 
 import json
+from dataclasses import replace
 
 import pyarrow
 import pyarrow.parquet
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counting_job import counting, run
+from plait.errors import DataError
 from plait.inference import stream
 from plait.inference.stream import Done
 from streaming import read_rows, write_rows
@@ -109,26 +111,30 @@ def test_parquet_types_are_kept(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.parquet"])
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_a_column_with_the_name_of_a_result_keeps_its_name(name, kind, tmp_path, monkeypatch):
+def test_a_column_with_the_name_of_a_result_is_refused_unless_there_is_a_prefix(name, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "_CHUNK_ROWS", 1)
     rows = [{"sentence": "a", "x": "1"}, {"sentence": "bb", "x": "2"}]
     rows = [{**row, "label": "mine", "embedding": "own", "e1": "too"} for row in rows]
     if name == "in.jsonl":
         rows[0] = {"sentence": "a", "x": "1"}  # only a later row has the name
     source, output = write_rows(tmp_path / name, rows), tmp_path / f"out.{kind}"
-    run(counting(), source, output)
+    with pytest.raises(DataError) as refused:
+        run(counting(), source, output)
+    hint = "rename the column, or use --prefix for the added ones"
+    assert str(refused.value) == f"{source}: already has the column 'label', which the output adds; {hint}"
+    run(replace(counting(), prefix="my "), source, output)
     found = read_rows(output)
-    assert [row["predicted label"] for row in found] == ["a", "b"] and "score" not in found[0]
-    assert [float(row["predicted score"]) for row in found] == [1.0, 2.0]
+    assert [row["my label"] for row in found] == ["a", "b"] and "score" not in found[0]
+    assert [float(row["my score"]) for row in found] == [1.0, 2.0]
     assert found[1]["label"] == "mine"
-    run(counting(width=2), source, output)
+    with pytest.raises(DataError, match=f"already has the column '{'e1' if kind == 'csv' else 'embedding'}'"):
+        run(counting(width=2), source, output)
+    run(replace(counting(width=2), prefix="my "), source, output)
     found = read_rows(output)
     assert found[1]["embedding"] == "own" and found[1]["e1"] == "too"
-    vectors = [[float(row["predicted e0"])] if kind == "csv" else row["predicted embedding"][:1] for row in found]
+    vectors = [[float(row["my e0"])] if kind == "csv" else row["my embedding"][:1] for row in found]
     assert vectors == [[1.0], [2.0]]
-    run(counting(), output, tmp_path / "again.jsonl")
-    run(counting(), tmp_path / "again.jsonl", tmp_path / "third.jsonl")
-    assert read_rows(tmp_path / "third.jsonl")[1]["predicted predicted label"] == "b"
+    run(counting(width=2), source, tmp_path / "out.npy")  # which has no columns
 
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
@@ -151,9 +157,9 @@ def test_any_text_survives_csv_jsonl_and_parquet(notes, tmp_path_factory):
         assert run(counting(), source, output).bad == 0
         found = [{**row, "score": float(row["score"])} for row in read_rows(output)]
         assert found == expected
-        run(counting(), output, folder / f"again.{kind}")
+        run(replace(counting(), prefix="my "), output, folder / f"again.{kind}")
         again = read_rows(folder / f"again.{kind}")
-        assert [row["note"] for row in again] == notes and again[0]["predicted label"] == "a"
+        assert [row["note"] for row in again] == notes and again[0]["my label"] == "a"
 
 
 def sentence(row: dict) -> dict:

@@ -39,14 +39,16 @@ def test_jsonl_is_recognised_by_its_first_brace(pipe, begin):
     ]
 
 
-def test_jsonl_from_a_pipe_never_loses_a_key(pipe, monkeypatch):
-    monkeypatch.setattr(stream, "_PIPE_ROWS", 1)
+def test_jsonl_from_a_pipe_never_loses_a_key(pipe):
     lines = [{"sentence": "a"}, {"sentence": "b", "label": "mine"}, {"sentence": "c"}]
-    out = pipe(counting(), b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    with pytest.raises(DataError, match="^standard input:2: already has the column 'label', which the output adds; "):
+        pipe(counting(), data)
+    out = pipe(replace(counting(), prefix="my "), data)
     assert [json.loads(line) for line in out.splitlines()] == [
-        {"sentence": "a", "label": "a", "score": 1.0},
-        {"sentence": "b", "label": "mine", "predicted label": "b", "predicted score": 1.0},
-        {"sentence": "c", "predicted label": "c", "predicted score": 1.0},
+        {"sentence": "a", "my label": "a", "my score": 1.0},
+        {"sentence": "b", "label": "mine", "my label": "b", "my score": 1.0},
+        {"sentence": "c", "my label": "c", "my score": 1.0},
     ]
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from plait.data.readers.delimited import read_delimited
+from plait.errors import DataError
 from plait.inference.writers import WRITERS, Chunk, Header
 
 HEADER = Header({"id": "text", "note": "text"}, {"label": "text", "score": "number"})
@@ -169,13 +170,21 @@ def test_an_output_without_rows_still_has_its_columns(kind, tmp_path):
         assert [str(kind) for kind in schema.types[:3]] == ["string", "string", "double"]
 
 
-def test_columns_of_the_input_keep_their_names():
-    assert Header({"id": "text"}, HEADER.added).names() == ["label", "score"]
-    assert Header({"score": "text"}, HEADER.added).names() == ["predicted label", "predicted score"]
-    taken = Header({"label": "text", "predicted score": "text"}, HEADER.added)
-    assert taken.names() == ["predicted predicted label", "predicted predicted score"]
-    assert Header({"embedding": "text"}, {}, 2).names("embedding") == ["predicted embedding"]
-    assert WRITERS["csv"].first(Header({"e1": "text"}, {}, 2)) == b"e1,predicted e0,predicted e1\n"
+def test_the_names_of_new_columns_do_not_depend_on_the_input():
+    for passed in ({"id": "text"}, {"score": "text"}):
+        assert Header(passed, HEADER.added).columns("csv") == ["label", "score"]
+    vectors = Header({"id": "text"}, {}, 2, "my ")
+    assert vectors.columns("csv") == ["my e0", "my e1"] and vectors.columns("jsonl") == ["my embedding"]
+    assert WRITERS["csv"].first(vectors) == b"id,my e0,my e1\n"
+
+
+def test_columns_that_could_not_both_be_kept_are_refused():
+    HEADER.check("csv", "in.csv", ["id", "note"])
+    HEADER.check("leaderboard", "in.csv", ["label"])  # which leaves out the columns of the input
+    with pytest.raises(DataError, match=r"^in.csv: already has the columns 'score', 'label', which the output adds; "):
+        HEADER.check("csv", "in.csv", ["score", "id", "label"])
+    with pytest.raises(DataError, match=r"the columns 'e0', 'e1', 'e2', 'e3', 'e4', \.\.\., which"):
+        Header({}, {}, 9).check("csv", "in.csv", [f"e{number}" for number in range(9)])
 
 
 def test_multilabel_predictions_share_one_cell(tmp_path):

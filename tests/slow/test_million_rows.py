@@ -62,7 +62,7 @@ def test_a_million_rows_in_flat_memory_complete_and_in_order(model, tmp_path, ca
     assert large - small < MEMORY
     with many.open(newline="") as given, (tmp_path / "many-out.csv").open(newline="") as made:
         asked, found = csv.reader(given), csv.reader(made)
-        assert next(found) == [*next(asked), "label", "score", "p(high)", "p(low)"]
+        assert next(found) == [*next(asked), "prediction", "probability", "p(high)", "p(low)"]
         rows = 0
         for question, answer in zip(asked, found, strict=True):
             assert answer[:2] == question

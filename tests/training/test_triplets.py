@@ -129,9 +129,9 @@ def test_the_command_line_predicts_and_evaluates_triplets(trained, tmp_path):
     run("predict", trained.run, "near", "--input", data / source, "--output", tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == [*COLUMNS, "label", "score", "p(third)", "p(second)"]
+    assert list(rows[0]) == [*COLUMNS, "prediction", "probability", "p(third)", "p(second)"]
     expected = plait.load(trained.run).predict("near", triplets("dev"))
-    assert [row["label"] for row in rows] == [prediction.label for prediction in expected]
+    assert [row["prediction"] for row in rows] == [prediction.label for prediction in expected]
     facts = json.loads(run("evaluate", trained.run, "--json").splitlines()[-1])
     assert facts["scores"]["near"]["values"] == pytest.approx(trained.scores["near"])
     given = json.loads(run("evaluate", trained.model, "--on", f"near={data / source}", "--json").splitlines()[-1])

@@ -26,6 +26,8 @@ def command(
     output: str | None,
     stdin_kind: str | None,
     workers: int | None,
+    encoding: str,
+    prefix: str,
     resume: bool,
     errors: Path | None,
     column: str | None,
@@ -56,5 +58,7 @@ def command(
         stdin_kind=stdin_kind,
         resume=resume,
         errors=errors,
+        encoding=encoding,
+        prefix=prefix,
         as_json=as_json,
     )

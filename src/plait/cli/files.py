@@ -1,6 +1,7 @@
 """Options of the commands that process files, and what they print at the end."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from plait.inference.stream import Job
 
-__all__ = ["engine_option", "file_options", "log", "process_file"]
+__all__ = ["encoding_option", "engine_option", "file_options", "log", "process_file"]
 
 engine_option = click.option(
     "--engine",
@@ -22,8 +23,25 @@ engine_option = click.option(
 log = partial(click.echo, err=True)
 
 
+def encoding_option(of: str) -> Callable[[click.decorators.FC], click.decorators.FC]:
+    """--encoding."""
+    return click.option(
+        "--encoding",
+        default="utf-8",
+        show_default=True,
+        callback=_known_encoding,
+        help=f"The encoding of {of}: latin-1, cp1252, ...",
+    )
+
+
+def _known_encoding(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    from plait.recipe.normalize import known_encoding
+
+    return known_encoding(value)
+
+
 def file_options(kinds: str) -> Callable[[click.decorators.FC], click.decorators.FC]:
-    """--input, --output and --resume."""
+    """--input, --output and what goes with them."""
     options = (
         click.option(
             "--input",
@@ -43,6 +61,8 @@ def file_options(kinds: str) -> Callable[[click.decorators.FC], click.decorators
             type=click.IntRange(min=1),
             help="Encode with this many processes instead of threads.",
         ),
+        encoding_option("the input"),
+        click.option("--prefix", default="", metavar="TEXT", help="Put before the names of the new columns."),
         click.option("--resume", is_flag=True, help="Resume an interrupted output."),
         click.option(
             "--errors", type=click.Path(path_type=Path), help="Where to list bad rows.  [default: beside the output]"
@@ -66,6 +86,8 @@ def process_file(
     stdin_kind: str | None,
     resume: bool,
     errors: Path | None,
+    encoding: str,
+    prefix: str,
     as_json: bool,
     kind: str | None = None,
 ) -> None:
@@ -96,7 +118,8 @@ def process_file(
         kind = kind or output_kind(output, kinds)
     progress = progress_for(as_json)
     try:
-        done = run_job(make(), source, output, kind, progress, stdin_kind=stdin_kind, resume=resume, errors=errors)
+        job = replace(make(), encoding=encoding, prefix=prefix)
+        done = run_job(job, source, output, kind, progress, stdin_kind=stdin_kind, resume=resume, errors=errors)
     except KeyboardInterrupt:
         progress.end()
         if "-" not in (source, output) and ResumableOutput(Path(output)).journal.is_file():

@@ -5,21 +5,26 @@ import re
 __all__ = ["as_options"]
 
 _OPTIONS = {
+    "abstain_below": "--abstain-below",
     "at_least": "--at-least",
     "data": "--data DIR",
     "encoding": "--encoding",
     "engine": "--engine",
     "force": "--force",
     "label_column": "--label",
+    "label_columns": "--label",
     "mistakes": "--mistakes",
     "on": "--on TASK=FILE",
     "out": "--out",
     "overrides": "--set",
+    "predictions": "--predictions",
     "recursive": "--recursive",
     "split": "--split",
     "text_columns": "--text",
     "texts": "TEXT",
     "threads": "--threads N",
+    "threshold": "--threshold",
+    "top_k": "--top-k",
     "word_weights": "--word-weights",
 }
 

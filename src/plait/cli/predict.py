@@ -1,6 +1,6 @@
 """`plait predict MODEL TASK`"""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,10 +9,14 @@ import click
 from plait.cli.files import engine_option, file_options, log, process_file
 
 if TYPE_CHECKING:
+    from plait.inference.decision import Decision
+    from plait.inference.predictor import Predictor
     from plait.inference.stream import Job
     from plait.model.directory.load import EngineName
 
 __all__ = ["command"]
+
+_SHOWN_CLASSES = 5  # of one prediction in a terminal
 
 
 @click.command()
@@ -34,6 +38,24 @@ __all__ = ["command"]
     help="Predict for several tasks, each with its own file; --output is a folder.",
 )
 @click.option("--leaderboard", is_flag=True, help="With --every: files in the format of CS224N's leaderboard.")
+@click.option(
+    "--top-k",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="List only the N most probable classes, the highest first.  [default: all in files, 5 for TEXT]",
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1),
+    metavar="P",
+    help="The probability from which a yes/no task says yes, and a multilabel task assigns a label.",
+)
+@click.option(
+    "--abstain-below",
+    type=click.FloatRange(0, 1),
+    metavar="P",
+    help="Leave the prediction empty if its probability is lower.",
+)
 @engine_option
 @click.option("--json", "as_json", is_flag=True, help="The prediction as JSON.")
 def command(
@@ -44,28 +66,47 @@ def command(
     output: str | None,
     stdin_kind: str | None,
     workers: int | None,
+    encoding: str,
+    prefix: str,
     resume: bool,
     errors: Path | None,
     columns: tuple[str, ...],
     every: tuple[str, ...],
     leaderboard: bool,
+    top_k: int | None,
+    threshold: float | None,
+    abstain_below: float | None,
     engine: "EngineName",
     as_json: bool,
 ) -> None:
     """Predict with one task of a model, or with several.
 
     For one text or pair on the command line, or for every row of a file of any size. Other columns of the file are
-    passed through; a bad row gets an empty prediction and a line in the errors file. --every sst=a.csv sts=b.csv
-    --output DIR predicts for several tasks, one file per task.
+    passed through, and these are added: prediction, and for labels its probability and p(CLASS) of every class, or
+    with --top-k the columns top 1, p(top 1) and so on. A bad row gets an empty prediction and a line in the errors
+    file. --every sst=a.csv sts=b.csv --output DIR predicts for several tasks, one file per task.
     """
+    decided = (top_k, threshold, abstain_below) != (None, None, None)
     if every:
-        if source or stdin_kind or workers or errors or columns:
-            options = "--input, --format, --workers, --errors and --text"
+        if source or stdin_kind or workers or errors or columns or decided:
+            options = "--input, --format, --workers, --errors, --text, --top-k, --threshold and --abstain-below"
             raise click.UsageError(f"{options} are for one task, not for --every")
+        if leaderboard and prefix:
+            raise click.UsageError("--prefix does not go with --leaderboard, whose headings are fixed")
         if output is None:
             raise click.UsageError("--every needs --output, a folder")
         given = [*every, *([task] if task else []), *texts]  # what follows the first TASK=FILE without an option
-        _predict_every(model, given, Path(output), engine, leaderboard=leaderboard, resume=resume, as_json=as_json)
+        _predict_every(
+            model,
+            given,
+            Path(output),
+            engine,
+            leaderboard=leaderboard,
+            encoding=encoding,
+            prefix=prefix,
+            resume=resume,
+            as_json=as_json,
+        )
         return
     if leaderboard:
         raise click.UsageError("--leaderboard goes with --every")
@@ -73,13 +114,14 @@ def command(
         raise click.UsageError("give TASK, or --every TASK=FILE")
     if bool(texts) == bool(source):
         raise click.UsageError("give TEXT (two for a pair), or --input FILE")
-    if texts and (output or stdin_kind or workers or resume or errors or columns):
-        options = "--output, --format, --workers, --resume, --errors and --text"
+    if texts and (output or stdin_kind or workers or resume or errors or columns or encoding != "utf-8" or prefix):
+        options = "--output, --format, --workers, --resume, --errors, --text, --encoding and --prefix"
         raise click.UsageError(f"{options} go with --input, not with TEXT")
-    from plait.cli.display import print_json
-    from plait.errors import RequestError
+    from plait.inference.decision import Decision
     from plait.inference.predictor import load
     from plait.model.directory.record import open_directory
+
+    decision = Decision(threshold, abstain_below, top_k)
 
     def make() -> "Job":
         from plait.inference.stream import predict_job
@@ -87,7 +129,7 @@ def command(
         open_directory(model)  # a task needs a plait model: refuse a plain encoder, or a wrong path
         predictor = load(model, engine=engine, workers=workers or 0, log=log)
         spec = predictor.task(task)
-        return predict_job(predictor, spec, columns or spec.text)
+        return predict_job(predictor, spec, columns or spec.text, decision)
 
     if source:
         process_file(
@@ -98,26 +140,51 @@ def command(
             stdin_kind=stdin_kind,
             resume=resume,
             errors=errors,
+            encoding=encoding,
+            prefix=prefix,
             as_json=as_json,
         )
         return
     open_directory(model)
     predictor = load(model, engine="torch" if engine == "auto" else engine)  # measuring is not worth it for one text
+    _predict_text(predictor, task, texts, decision, as_json=as_json)
+
+
+def _predict_text(
+    predictor: "Predictor", task: str, texts: tuple[str, ...], decision: "Decision", *, as_json: bool
+) -> None:
+    """Print the prediction for one text, pair or triplet."""
+    from plait.cli.display import print_json
+    from plait.errors import RequestError
+    from plait.inference.predictions import Predictions
+
     spec = predictor.task(task)
+    decision.check(spec)
     if any(not text.strip() for text in texts):
         raise RequestError("TEXT is empty")
     if len(texts) != len(spec.text):
         needed = ("one text", "two texts", "three texts")[len(spec.text) - 1]
         raise RequestError(f"the task {task!r} reads {needed}, {len(texts)} given; quote each text")
-    (prediction,) = predictor.predict(task, texts if len(texts) == 1 else [texts])
+    predicted = predictor.predict_columns(task, [[text] for text in texts])
+    (prediction,) = Predictions(spec, predicted.predictions, decision=decision)
     if as_json:
-        print_json(asdict(prediction))
-    elif prediction.probabilities is None:
+        print_json({**asdict(prediction), "truncated": bool(predicted.truncated)})
+        return
+    if predicted.truncated:
+        which = "the input was" if predicted.inputs == 1 else f"{predicted.truncated} of {predicted.inputs} inputs were"
+        click.echo(f"{which} truncated to {predictor.limit(task)} tokens", err=True)
+    if prediction.probabilities is None:
         click.echo(f"{prediction.score:.2f}   (from {spec.labels.low:g} to {spec.labels.high:g})")
+        return
+    shares = sorted(prediction.probabilities.items(), key=lambda share: -share[1])[: decision.top_k or _SHOWN_CLASSES]
+    others = "  ".join(f"{name} {share:.2f}" for name, share in shares)
+    if more := len(spec.labels.names) - len(shares):
+        others += f"  … and {more:,} more"
+    if prediction.abstained:
+        label = f"no prediction, its probability would be below {decision.abstain_below:g}"
     else:
-        others = "  ".join(f"{name} {share:.2f}" for name, share in prediction.probabilities.items())
         label = prediction.label if isinstance(prediction.label, str) else ", ".join(prediction.label or ()) or "none"
-        click.echo(f"{label}   ({others})")
+    click.echo(f"{label}   ({others})")
 
 
 def _predict_every(
@@ -127,6 +194,8 @@ def _predict_every(
     engine: "EngineName",
     *,
     leaderboard: bool,
+    encoding: str,
+    prefix: str,
     resume: bool,
     as_json: bool,
 ) -> None:
@@ -135,7 +204,6 @@ def _predict_every(
 
     from plait.data.read import FORMAT_NAMES, format_of
     from plait.errors import DataError, RequestError
-    from plait.inference.inputs import open_input
     from plait.inference.leaderboard import leaderboard_file, leaderboard_job
     from plait.inference.predictor import load
     from plait.inference.resumable import ResumableOutput
@@ -170,7 +238,7 @@ def _predict_every(
     for place, (task, source) in outputs.items():
         spec = predictor.tasks[task]
         job = leaderboard_job(predictor, spec) if leaderboard else predict_job(predictor, spec, spec.text)
-        jobs[place] = job
+        jobs[place] = job = replace(job, encoding=encoding, prefix=prefix)
         written = (place, place.with_name(f"{place.name}.errors.jsonl"))
         mistakes += [
             f"--output {folder}: its file {path.name} is an input; choose another folder"
@@ -178,7 +246,7 @@ def _predict_every(
             if path.resolve() in read
         ]
         try:
-            open_input(source, (*job.text, *job.needs), quoting=job.quoting, ends=job.concerns)
+            job.open(source, "leaderboard" if leaderboard else place.suffix[1:])
         except DataError as error:
             mistakes += error.mistakes
     begun = {place: resume and ResumableOutput(place).journal.is_file() for place in outputs}
@@ -196,6 +264,8 @@ def _predict_every(
             stdin_kind=None,
             resume=begun[place],
             errors=None,
+            encoding=encoding,
+            prefix=prefix,
             as_json=as_json,
             kind="leaderboard" if leaderboard else None,
         )

@@ -9,7 +9,7 @@ from plait.drafting.files import data_files
 from plait.drafting.guess import GivenColumns
 from plait.drafting.yaml_text import write_draft
 from plait.errors import RequestError
-from plait.recipe.normalize import as_encoding
+from plait.recipe.normalize import known_encoding
 
 __all__ = ["DraftedRecipe", "init"]
 
@@ -55,10 +55,7 @@ def init(
         )
     if double := next((name for name in columns if (*columns, label_column).count(name) > 1), None):
         raise RequestError(f"`text_columns` {double}: the column is given twice; each column has one role")
-    try:
-        known = str(as_encoding(encoding))
-    except ValueError as error:
-        raise RequestError(f"`encoding`: {error}") from None
+    known = known_encoding(encoding)
     places = [Path(place) for place in ([files] if isinstance(files, str | Path) else files)]
     draft = draft_recipe(data_files(places, recursive=recursive), GivenColumns(columns, label_column), known)
     bad = write_draft(draft, target, encoder)

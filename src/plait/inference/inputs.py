@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from plait.data.read import check_columns, format_of, open_table, parse
+from plait.data.readers.lines import NOT_UTF8
 from plait.data.readers.parquet import pyarrow_or_error
 from plait.data.readers.records import Record, Table
 from plait.errors import DataError, RequestError
@@ -39,26 +40,50 @@ def open_input(
     needed: Sequence[str],
     *,
     quoting: str | None = None,
+    encoding: str = "utf-8",
     pipe_kind: str | None = None,
     keep_in: Path | None = None,
-    ends: tuple[str, ...] = (),
+    only: Sequence[str] = (),
 ) -> Input:
     """Open a file, or standard input for `-`; fails if a needed column is missing.
 
     Each row of JSON names its own columns, so the file is read twice, first to collect them. Rows from a pipe are
     stored in an unnamed file in the folder `keep_in` meanwhile; without a folder they are processed as they come. With
-    `ends`, only columns whose names have one of these endings must be known.
+    `only`, no other columns must be known.
     """
-    if source == "-":
-        return _open_pipe(needed, quoting, pipe_kind, keep_in, ends)
+    try:
+        if source == "-":
+            return _open_pipe(needed, _Parsing(quoting, encoding, only), pipe_kind, keep_in)
+        return _open_file(source, needed, _Parsing(quoting, encoding, only))
+    except DataError as error:
+        hint = ", or use --encoding latin-1"
+        raise DataError(*(f"{found}{hint * (NOT_UTF8 in found)}" for found in error.mistakes)) from None
+
+
+@dataclass(frozen=True)
+class _Parsing:
+    """How text becomes rows, and which columns must be known if not all."""
+
+    quoting: str | None
+    encoding: str
+    only: Sequence[str]
+
+    def parse(self, file: BinaryIO, kind: str) -> Table:
+        return parse(file, _STDIN, kind, self.quoting, self.encoding)
+
+    def open(self, path: Path) -> Table:
+        return open_table(path, quoting=self.quoting, encoding=self.encoding)
+
+
+def _open_file(source: str, needed: Sequence[str], parsing: _Parsing) -> Input:
     path = Path(source)
     kind = format_of(path)
-    table = open_table(path, quoting=quoting)
+    table = parsing.open(path)
     rows = 0
     columns: dict[str, Any] = dict.fromkeys(table.columns or (), "text")
     if table.columns is None:
-        columns, rows = _collect_columns(source, table.records, ends)
-        table = open_table(path)
+        columns, rows = _collect_columns(source, table.records, parsing.only)
+        table = parsing.open(path)
     elif kind == "parquet":
         with pyarrow_or_error(path).ParquetFile(path) as file:
             columns = {field.name: _parquet_type(field.type) for field in file.schema_arrow}
@@ -69,26 +94,24 @@ def open_input(
     return Input(path.name, kind or "", table.records, columns, rows)
 
 
-def _open_pipe(
-    needed: Sequence[str], quoting: str | None, kind: str | None, keep_in: Path | None, ends: tuple[str, ...]
-) -> Input:
+def _open_pipe(needed: Sequence[str], parsing: _Parsing, kind: str | None, keep_in: Path | None) -> Input:
     if sys.stdin is None:
         raise RequestError("--input -: standard input is closed")
     file: BinaryIO = sys.stdin.buffer
     kind = kind or _guess_format(file)
     if kind != "jsonl":
-        table = parse(file, _STDIN, kind, quoting)
+        table = parsing.parse(file, kind)
         columns = dict.fromkeys(table.columns or (), "text")
         _check_columns(_STDIN, table, columns, needed)
         return Input(_STDIN, kind, table.records, columns)
     if keep_in is None:
-        return Input(_STDIN, kind, parse(file, _STDIN, kind, quoting).records, {}, grows=True)
+        return Input(_STDIN, kind, parsing.parse(file, kind).records, {}, grows=True)
     kept: BinaryIO = tempfile.TemporaryFile(dir=keep_in)  # noqa: SIM115
     shutil.copyfileobj(file, kept)
     kept.seek(0)
-    columns, rows = _collect_columns(_STDIN, parse(kept, _STDIN, kind, quoting).records, ends)
+    columns, rows = _collect_columns(_STDIN, parsing.parse(kept, kind).records, parsing.only)
     kept.seek(0)
-    table = parse(kept, _STDIN, kind, quoting)
+    table = parsing.parse(kept, kind)
     _check_columns(_STDIN, table, columns, needed)
     return Input(_STDIN, kind, _close_after(kept, table.records), columns, rows)
 
@@ -121,7 +144,7 @@ def _parquet_type(given: Any) -> Any:
     return "text" if isinstance(given, pyarrow.BaseExtensionType) else given
 
 
-def _collect_columns(name: str, records: Iterator[Record], ends: tuple[str, ...]) -> tuple[dict[str, str], int]:
+def _collect_columns(name: str, records: Iterator[Record], only: Sequence[str]) -> tuple[dict[str, str], int]:
     """All columns of some rows, each with a type that fits all its values; and the number of rows."""
     found: dict[str, set[str]] = {}
     rows = 0
@@ -129,8 +152,8 @@ def _collect_columns(name: str, records: Iterator[Record], ends: tuple[str, ...]
         rows += 1
         for column, cell in (record.cells or {}).items():
             if column not in found:
-                if len(found) >= _MOST_COLUMNS and not column.endswith(ends):
-                    if ends:
+                if len(found) >= _MOST_COLUMNS and column not in only:
+                    if only:
                         continue
                     raise DataError(f"{name}: more than {_MOST_COLUMNS:,} columns; choose .jsonl as output")
                 found[column] = set()

@@ -8,6 +8,7 @@ from pathlib import Path
 from plait.errors import RequestError
 from plait.inference.predictor import Predictor
 from plait.inference.stream import ChunkResult, Job, predict_job
+from plait.model.headings import PREDICTION
 from plait.model.tasks import TaskSpec
 
 __all__ = ["leaderboard_file", "leaderboard_job"]
@@ -36,7 +37,7 @@ def leaderboard_job(predictor: Predictor, spec: TaskSpec) -> Job:
     about = spec.labels.about
     written = ("0.0", "1.0") if about.is_yes_no else spec.labels.classes
     spelling = dict(zip(spec.labels.names, written, strict=True))
-    place = list(job.added).index("score" if about.is_score else "label")
+    place = list(job.added).index(PREDICTION)
 
     def work(texts: list[list[str]]) -> ChunkResult:
         done = job.work(texts)

@@ -13,8 +13,9 @@ import numpy as np
 from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import RequestError
 from plait.html_table import html_table
+from plait.inference.decision import Decision
 from plait.model.card import three_decimals
-from plait.model.decode import within_range
+from plait.model.headings import prediction_headings
 from plait.model.tasks import TaskSpec
 
 if TYPE_CHECKING:
@@ -30,24 +31,33 @@ _Label = str | tuple[str, ...] | None
 class Prediction:
     """What a task predicts for one example.
 
-    `label` is the name of a class or of yes/no, a tuple of names for a multilabel task, None for scores. `score` is the
-    probability of that label (of the least certain one if there are several), or the score in the task's own range.
-    `probabilities` has one number per class, None for scores. For a triplet, `label` says which text is closer to the
-    first: second or third.
+    `label` is the name of a class or of yes/no, a tuple of names for a multilabel task, None for scores and for
+    abstentions. `score` is the probability of that label (of the least certain one if there are several, of the
+    withheld one after an abstention), or the score in the task's own range. `probabilities` has one number per class,
+    or with `top_k` those of the most probable classes, the highest first; None for scores. For a triplet, `label` says
+    which text is closer to the first: second or third.
     """
 
     label: str | tuple[str, ...] | None
     score: float
     probabilities: dict[str, float] | None
 
+    @property
+    def abstained(self) -> bool:
+        """Whether the label was withheld because its probability was below `abstain_below`."""
+        return self.label is None and self.probabilities is not None
+
 
 class Predictions(Sequence[Prediction]):
     """What a task predicts for some examples: a list of `Prediction`, also as arrays and as a data frame."""
 
-    def __init__(self, spec: TaskSpec, arrays: PredictionArrays, index: Any = None) -> None:
+    def __init__(
+        self, spec: TaskSpec, arrays: PredictionArrays, index: Any = None, decision: Decision | None = None
+    ) -> None:
         """`index` is that of the pandas object that the texts came from."""
         self._spec = spec
-        self._arrays = within_range(arrays, spec)
+        self._decision = decision or Decision()
+        self._arrays = self._decision.apply(arrays, spec)
         self._index = index
 
     @property
@@ -67,12 +77,13 @@ class Predictions(Sequence[Prediction]):
 
     @cached_property
     def labels(self) -> list[_Label]:
-        """The label of each prediction."""
+        """The label of each prediction; None for scores and abstentions."""
         values, names = self._arrays.values, self.classes
         if self.probabilities is None:
             return [None] * len(values)
         if values.ndim == 1:  # the number of a class
-            return [names[value] for value in values.tolist()]
+            pairs = zip(values.tolist(), self.abstained.tolist(), strict=True)
+            return [None if withheld else names[value] for value, withheld in pairs]
         return [tuple(name for name, assigned in zip(names, row, strict=True) if assigned) for row in values]
 
     @cached_property
@@ -87,21 +98,43 @@ class Predictions(Sequence[Prediction]):
         least_n: np.ndarray = np.where(values == 1, shares_nC, 1 - shares_nC).min(axis=1)
         return least_n
 
-    def to_frame(self) -> "pandas.DataFrame":
-        """A pandas data frame with the columns that `plait predict` writes: label, score, p(CLASS).
+    @cached_property
+    def abstained(self) -> np.ndarray:
+        """Which labels were withheld (n,), because their probability was below `abstain_below`."""
+        return self._decision.abstains(self.scores)
 
-        It has the index of the data frame or series that was predicted.
+    @cached_property
+    def cells(self) -> list[list[Any]]:
+        """The rows of the columns that `plait predict` writes."""
+        shares_nC, top_k = self.probabilities, self._decision.top_k
+        if shares_nC is None:
+            return [[score] for score in self.scores.tolist()]
+        answers = zip(self.labels, self.scores.tolist(), strict=True)
+        if top_k is None:
+            return [[*answer, *row] for answer, row in zip(answers, shares_nC.tolist(), strict=True)]
+        shares = (prediction.probabilities or {} for prediction in self._items)
+        return [
+            [*answer, *(cell for pair in row.items() for cell in pair)]
+            for answer, row in zip(answers, shares, strict=True)
+        ]
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A pandas data frame with the columns that `plait predict` writes: prediction, probability, p(CLASS).
+
+        With `top_k`, the most probable classes take the place of p(CLASS). It has the index of the data frame or series
+        that was predicted.
         """
         try:
             import pandas
         except ImportError:
             raise RequestError("to_frame needs the package pandas; pip install pandas") from None
-        columns: dict[str, Any] = {"label": self.labels, "score": self.scores}
-        if self.probabilities is None:
-            del columns["label"]
-        else:
-            columns |= {f"p({name})": self.probabilities[:, place] for place, name in enumerate(self.classes)}
-        return pandas.DataFrame(columns, index=self._index)
+        headings = prediction_headings(self._spec, self._decision.top_k)
+        columns = zip(*self.cells, strict=True) if len(self) else [()] * len(headings)
+        named = {
+            name: np.array(column, dtype=np.float64) if kind == "number" else list(column)
+            for (name, kind), column in zip(headings.items(), columns, strict=True)
+        }
+        return pandas.DataFrame(named, index=self._index)
 
     def __len__(self) -> int:
         return len(self._arrays.values)
@@ -117,7 +150,7 @@ class Predictions(Sequence[Prediction]):
             return self._items[place]
         rows = np.arange(len(self))[place]
         index = None if self._index is None else self._index[place]
-        return Predictions(self._spec, self._arrays.rows(rows), index)
+        return Predictions(self._spec, self._arrays.rows(rows), index, self._decision)
 
     def __eq__(self, other: object) -> bool:
         """Whether another list holds the same predictions."""
@@ -130,16 +163,8 @@ class Predictions(Sequence[Prediction]):
         return f"Predictions([{', '.join(map(repr, self._items[:_SHOWN]))}{more}])"
 
     def _repr_html_(self) -> str:
-        names = ["", *(["label"] if self.classes else []), "score", *(f"p({name})" for name in self.classes)]
-        rows = [
-            [
-                number,
-                *([_shown(prediction.label)] if self.classes else []),
-                three_decimals(prediction.score),
-                *map(three_decimals, (prediction.probabilities or {}).values()),
-            ]
-            for number, prediction in enumerate(self._items[:_SHOWN])
-        ]
+        names = ["", *prediction_headings(self._spec, self._decision.top_k)]
+        rows = [[number, *map(_shown, row)] for number, row in enumerate(self.cells[:_SHOWN])]
         more = f"… and {len(self) - _SHOWN:,} more" if len(self) > _SHOWN else ""
         return html_table(f"{self.task}: {len(self):,} predictions", names, rows, more)
 
@@ -148,9 +173,20 @@ class Predictions(Sequence[Prediction]):
         shares_nC = self.probabilities
         named: list[dict[str, float] | None] = [None] * len(self)
         if shares_nC is not None:
-            named = [dict(zip(self.classes, row, strict=True)) for row in shares_nC.tolist()]
+            order = range(len(self.classes))
+            kept = self._decision.top_k
+            orders = [order] * len(self) if kept is None else (-shares_nC).argsort(axis=1, kind="stable")[:, :kept]
+            named = [
+                {self.classes[place]: row[place] for place in places}
+                for places, row in zip(orders, shares_nC.tolist(), strict=True)
+            ]
         return [Prediction(*found) for found in zip(self.labels, self.scores.tolist(), named, strict=True)]
 
 
-def _shown(label: _Label) -> str:
-    return label if isinstance(label, str) else ", ".join(label or ()) or "none"
+def _shown(cell: _Label | float) -> str:
+    """A cell for people; the empty cell of an abstention says so."""
+    if isinstance(cell, float):
+        return three_decimals(cell)
+    if cell is None:
+        return "abstained"
+    return cell if isinstance(cell, str) else ", ".join(cell) or "none"

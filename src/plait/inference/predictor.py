@@ -10,6 +10,7 @@ from plait.data.examples import text_problem
 from plait.data.frames import columns_of, is_frame
 from plait.data.readers.records import is_unicode
 from plait.errors import DataError, ModelError, RequestError, did_you_mean
+from plait.inference.decision import Decision
 from plait.inference.predictions import Predictions
 from plait.model.directory.load import EngineName, LoadedModel, load_model
 from plait.model.encode_texts import Advance, Embedded, Predicted, embed_texts, predict_columns
@@ -66,15 +67,25 @@ class Predictor:
         return embedded
 
     def predict(
-        self, task: str, texts: Iterable[str] | Iterable[_TextTuple], *, advance: Advance | None = None
+        self,
+        task: str,
+        texts: Iterable[str] | Iterable[_TextTuple],
+        *,
+        threshold: float | None = None,
+        abstain_below: float | None = None,
+        top_k: int | None = None,
+        advance: Advance | None = None,
     ) -> Predictions:
         """The task's prediction for each text, pair or triplet of texts, or for each row of a data frame.
 
-        An empty text is refused, as it is in data files: there is nothing to predict from.
+        An empty text is refused, as it is in data files: there is nothing to predict from. From the probability
+        `threshold` on, a yes/no task says yes and a multilabel task assigns a label. A label whose probability is lower
+        than `abstain_below` is withheld. With `top_k`, only so many classes are listed, the most probable first.
         """
-        spec = self.task(task)
+        spec, decision = self.task(task), Decision(threshold, abstain_below, top_k)
+        decision.check(spec)
         predicted = predict_columns(self._model, task, _as_columns(spec, texts), advance=advance)
-        return Predictions(spec, predicted.predictions, _index_of(texts))
+        return Predictions(spec, predicted.predictions, _index_of(texts), decision)
 
     def embed_column(self, texts: Sequence[str], *, advance: Advance | None = None) -> Embedded:
         """Embeddings of a column of text, and how many of the texts were truncated."""

@@ -2,24 +2,27 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from plait import __version__
 from plait.data.examples import text_problem
 from plait.data.read import SHOWN, row_problem
+from plait.data.readers.lines import NOT_UTF8
 from plait.data.readers.parquet import pyarrow_or_error
 from plait.data.readers.records import Record
 from plait.data.write import json_line
 from plait.errors import RequestError
+from plait.inference.decision import Decision
 from plait.inference.inputs import Input, fingerprint, open_input
-from plait.inference.predictions import Prediction, Predictions
+from plait.inference.predictions import Predictions
 from plait.inference.predictor import Predictor
 from plait.inference.resumable import ResumableOutput
 from plait.inference.writers import WRITERS, Chunk, Header
+from plait.model.headings import prediction_headings
 from plait.model.tasks import TaskSpec
 from plait.progress import Progress
 
@@ -40,6 +43,7 @@ class ChunkResult(NamedTuple):
     vectors_nD: np.ndarray | None
     inputs: int  # of the encoder
     truncated: int
+    abstained: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,11 +60,31 @@ class Job:
     limit: int  # tokens to which inputs are truncated
     needs: tuple[str, ...] = ()  # other columns that the input must have
     engine: str = "torch"  # what embeds; the last bits differ between engines
+    decision: Decision = field(default_factory=Decision)
+    prefix: str = ""  # before the names of the columns to write
+    encoding: str = "utf-8"  # of the input
 
-    @property
-    def concerns(self) -> tuple[str, ...]:
-        """The columns of an input that matter: those to read, and those whose names the output needs."""
-        return (*self.text, *self.needs, *self.added, "embedding")
+    def header(self, passed: Mapping[str, Any]) -> Header:
+        """The columns of the output."""
+        added = {f"{self.prefix}{name}": kind for name, kind in self.added.items()}
+        return Header(passed, added, self.width, self.prefix)
+
+    def open(
+        self, source: str, kind: str | None, *, stdin_kind: str | None = None, keep_in: Path | None = None
+    ) -> Input:
+        """The input; refused if it lacks a column, or already has one of the output, whose kind is None in a pipe."""
+        written = self.header({})
+        given = open_input(
+            source,
+            (*self.text, *self.needs),
+            quoting=self.quoting,
+            encoding=self.encoding,
+            pipe_kind=stdin_kind,
+            keep_in=keep_in,
+            only=() if kind in ("csv", "parquet") else (*self.text, *self.needs, *written.columns("jsonl")),
+        )
+        written.check(kind or _kind_like(given), source if source != "-" else given.name, given.columns)
+        return given
 
 
 @dataclass(frozen=True)
@@ -72,30 +96,29 @@ class Done:
     errors: Path | None  # where the bad rows are listed
 
 
-def predict_job(predictor: Predictor, spec: TaskSpec, columns: Sequence[str]) -> Job:
+def predict_job(predictor: Predictor, spec: TaskSpec, columns: Sequence[str], decision: Decision | None = None) -> Job:
     """A task's prediction for each row."""
     if len(columns) != len(spec.text):
         raise RequestError(f"the task {spec.name!r} reads {len(spec.text)} text columns, {len(columns)} given")
-    about = spec.labels.about
-    names = () if about.is_score else spec.labels.names
-    label = {"label": "texts" if about.multilabel else "text"} if names else {}
-    added = {**label, "score": "number", **{f"p({name})": "number" for name in names}}
+    decision = decision or Decision()
+    decision.check(spec)
 
     def work(texts: _Texts) -> ChunkResult:
         predicted = predictor.predict_columns(spec.name, texts)
-        rows = [_cells(prediction, names) for prediction in Predictions(spec, predicted.predictions)]
-        return ChunkResult(rows, None, predicted.inputs, predicted.truncated)
+        found = Predictions(spec, predicted.predictions, decision=decision)
+        return ChunkResult(found.cells, None, predicted.inputs, predicted.truncated, int(found.abstained.sum()))
 
     return Job(
         f"predicting {spec.name}",
         f"{predictor.identity} {spec.name}",
         tuple(columns),
-        added,
+        prediction_headings(spec, decision.top_k),
         None,
         spec.quoting,
         work,
         predictor.limit(spec.name),
         engine=predictor.engine,
+        decision=decision,
     )
 
 
@@ -110,10 +133,9 @@ def embed_job(predictor: Predictor, column: str) -> Job:
     return Job("embedding", predictor.identity, (column,), {}, predictor.width, None, work, limit, engine=engine)
 
 
-def _cells(prediction: Prediction, names: Sequence[str]) -> list[object]:
-    if prediction.probabilities is None:
-        return [prediction.score]
-    return [prediction.label, prediction.score, *(prediction.probabilities[name] for name in names)]
+def _kind_like(given: Input) -> str:
+    """The format of an output that has no name: csv or jsonl like the input."""
+    return "csv" if given.kind in ("csv", "tsv", "xlsx") else "jsonl"
 
 
 def output_kind(path: str, allowed: Sequence[str]) -> str:
@@ -146,35 +168,33 @@ def run_job(
     _check_places(source, place, listed)
     if kind == "parquet":
         pyarrow_or_error(output)  # fail now, not after the first rows
-    given = open_input(
-        source,
-        (*job.text, *job.needs),
-        quoting=job.quoting,
-        pipe_kind=stdin_kind,
-        keep_in=place and place.parent,
-        ends=() if kind in ("csv", "parquet") else job.concerns,
-    )
-    kind = kind or ("csv" if given.kind in ("csv", "tsv", "xlsx") else "jsonl")
+    given = job.open(source, kind, stdin_kind=stdin_kind, keep_in=place and place.parent)
+    kind = kind or _kind_like(given)
     stream = _Stream(job, given, progress)
     if place is None or listed is None:
         return _to_stdout(stream, kind, errors)
-    request = {
+    request: dict[str, object] = {
         "model or task": job.identity,
         "text columns": list(job.text),
         "input": fingerprint(source),
         "engine": job.engine,
         "version of plait": __version__,
     }
+    options = {**asdict(job.decision), "encoding": job.encoding, "prefix": job.prefix}
+    request |= {f"option --{name.replace('_', '-')}": value for name, value in options.items()}
     output_parts = ResumableOutput(place)
     with output_parts.open(request, resume=resume):
         progress.begin(job.what, given.rows, output_parts.done("rows"))
         if output_parts.parts:
             progress.note(f"resuming after row {output_parts.done('rows'):,}")
+        before = output_parts.done("abstained")
         for header, chunk, bad in stream.chunks(_CHUNK_ROWS, output_parts.done("rows")):
             found = b"".join(map(json_line, bad))
-            output_parts.add(WRITERS[kind].part(chunk, header), found, rows=len(chunk.added), bad=len(bad))
+            abstained = before + stream.abstained - output_parts.done("abstained")
+            facts = {"rows": len(chunk.added), "bad": len(bad), "abstained": abstained}
+            output_parts.add(WRITERS[kind].part(chunk, header), found, **facts)
         progress.end()
-        stream.report_truncation()
+        stream.report(output_parts.done("rows") - output_parts.done("bad"), output_parts.done("abstained"))
         output_parts.finish(WRITERS[kind], stream.header, listed)
     bad_rows = output_parts.done("bad")
     return Done(output_parts.done("rows"), bad_rows, listed if bad_rows else None)
@@ -220,7 +240,7 @@ def _to_stdout(stream: "_Stream", kind: str, errors: Path | None) -> Done:
     progress.end()
     if count > SHOWN and not listed:
         progress.note(f"... and {count - SHOWN:,} more bad rows; --errors FILE lists them all")
-    stream.report_truncation()
+    stream.report(rows - count, stream.abstained)
     return Done(rows, count, errors if count else None)
 
 
@@ -231,15 +251,15 @@ class _Stream:
         self.job = job
         self.given = given
         self.progress = progress
-        self.header = Header(given.columns, job.added, job.width)
-        self.inputs = self.truncated = 0
+        self.header = job.header(given.columns)
+        self.inputs = self.truncated = self.abstained = self.not_utf8 = 0
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[_Results]:
         """Each chunk with its results and bad rows; the first `skip` rows were done before."""
         for records in _chunks(self.given.records, size, skip):
             if self.given.grows:
-                names = {name for record in records for name in record.values if name.endswith(self.job.concerns)}
-                self.header = replace(self.header, passed={**self.header.passed, **dict.fromkeys(names, "text")})
+                for record in records:
+                    self.header.check("jsonl", f"{self.given.name}:{record.line}", record.values)
             yield self.header, *self._results(records)
             self.progress.advance(len(records))
 
@@ -251,6 +271,8 @@ class _Stream:
         done = self.job.work(texts) if good else ChunkResult([], None, 0, 0)
         self.inputs += done.inputs
         self.truncated += done.truncated
+        self.abstained += done.abstained
+        self.not_utf8 += sum(problem is not None and problem.startswith(NOT_UTF8) for problem in problems)
         added: list[Sequence[object] | None] = [None] * len(records)
         for number, result in zip(good, done.cells, strict=True):
             added[number] = result
@@ -272,10 +294,18 @@ class _Stream:
             return found
         return text_problem(self.job.text, [record.values[column] for column in self.job.text])
 
-    def report_truncation(self) -> None:
+    def report(self, answered: int, abstained: int) -> None:
+        """What a user should know about the results."""
         if self.truncated:
             counts = f"{self.truncated:,} of {self.inputs:,} inputs"
             self.progress.note(f"{counts} were truncated to {self.job.limit} tokens")
+        below = self.job.decision.abstain_below
+        if below is not None:
+            counts = f"{abstained:,} of {answered:,} rows"
+            self.progress.note(f"{counts} have no prediction: its probability would be below {below:g}")
+        if self.not_utf8:
+            rows = "1 row is" if self.not_utf8 == 1 else f"{self.not_utf8:,} rows are"
+            self.progress.note(f"{rows} not UTF-8; if the input is latin-1, use --encoding latin-1")
 
 
 def _chunks(records: Iterator[Record], size: int, skip: int) -> Iterator[list[Record]]:

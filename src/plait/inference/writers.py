@@ -15,9 +15,11 @@ import numpy as np
 from plait.data.readers.parquet import pyarrow_or_error
 from plait.data.readers.records import as_text
 from plait.data.write import csv_cell, csv_lines, json_line
+from plait.errors import DataError
 
 __all__ = ["WRITERS", "Chunk", "Header", "Writer"]
 
+_SHOWN_COLUMNS = 5  # that a message lists
 _ROW_GROUP = 16_000_000  # bytes of rows in one row group of parquet
 
 
@@ -25,19 +27,29 @@ _ROW_GROUP = 16_000_000  # bytes of rows in one row group of parquet
 class Header:
     """The columns of an output: name → type of those passed through and of those added, and the width of the vectors.
 
-    A type is text, texts (a tuple of them), truth, integer, number, or a pyarrow type.
+    A type is text, texts (a tuple of them), truth, integer, number, or a pyarrow type. The names of the added columns
+    include the prefix; it also precedes those of vectors.
     """
 
     passed: Mapping[str, Any]
     added: Mapping[str, str]
     width: int | None = None
+    prefix: str = ""
 
-    def names(self, *vector: str) -> list[str]:
-        """The names of the added and vector columns, prefixed if the input already has columns of these names."""
-        names = [*self.added, *vector]
-        while any(name in self.passed for name in names):
-            names = [f"predicted {name}" for name in names]
-        return names
+    def columns(self, kind: str) -> list[str]:
+        """The new columns of a format."""
+        return [*self.added, *WRITERS[kind].vector_columns(self)]
+
+    def check(self, kind: str, where: str, columns: Iterable[str]) -> None:
+        """Refuse an input that already has a new column of the output: both could not be kept."""
+        written = set(self.columns(kind)) if WRITERS[kind].passes else set()
+        if taken := [name for name in columns if name in written]:
+            shown = ", ".join(map(repr, taken[:_SHOWN_COLUMNS])) + (", ..." if len(taken) > _SHOWN_COLUMNS else "")
+            what = "columns" if len(taken) > 1 else "column"
+            raise DataError(
+                f"{where}: already has the {what} {shown}, which the output adds; rename the {what}, "
+                "or use --prefix for the added ones"
+            )
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,11 @@ class Chunk:
 class Writer(Protocol):
     """One file format."""
 
+    passes: bool  # whether the columns of the input are written too
+
+    def vector_columns(self, header: Header) -> list[str]:
+        """The names of the columns of a vector; none if there are no vectors."""
+
     def first(self, header: Header) -> bytes:
         """What precedes all rows, in formats whose parts are simply concatenated."""
 
@@ -64,6 +81,11 @@ class Writer(Protocol):
 
 class _Concatenated:
     """A format whose parts are concatenated."""
+
+    passes = True
+
+    def vector_columns(self, header: Header) -> list[str]:
+        return [] if header.width is None else [f"{header.prefix}embedding"]
 
     def join(self, parts: Sequence[Path], header: Header, file: BinaryIO) -> None:
         file.write(self.first(header))
@@ -78,9 +100,11 @@ class _Concatenated:
 class _Csv(_Concatenated):
     """Cells as text; a vector takes one column per dimension."""
 
+    def vector_columns(self, header: Header) -> list[str]:
+        return [f"{header.prefix}e{number}" for number in range(header.width or 0)]
+
     def first(self, header: Header) -> bytes:
-        numbers = (f"e{number}" for number in range(header.width or 0))
-        return csv_lines([[*header.passed, *header.names(*numbers)]])
+        return csv_lines([[*header.passed, *header.columns("csv")]])
 
     def part(self, chunk: Chunk, header: Header) -> bytes:
         empty = [""] * (len(header.added) + (header.width or 0))
@@ -103,7 +127,7 @@ class _Jsonl(_Concatenated):
     """One object per row; a vector is a list, null for a bad row."""
 
     def part(self, chunk: Chunk, header: Header) -> bytes:
-        names = header.names(*(() if chunk.vectors_nD is None else ("embedding",)))
+        names = header.columns("jsonl")
         lines = []
         for number, (passed, added) in enumerate(zip(chunk.passed, chunk.added, strict=True)):
             cells: list[object] = [None] * len(names)
@@ -115,6 +139,8 @@ class _Jsonl(_Concatenated):
 
 class _Leaderboard(_Concatenated):
     """The id and the prediction of each row, with exactly the spaces, tab and commas of CS224N's own files."""
+
+    passes = False
 
     def first(self, header: Header) -> bytes:
         (heading,) = header.added
@@ -130,6 +156,8 @@ class _Leaderboard(_Concatenated):
 class _Npy(_Concatenated):
     """Only the vectors; a bad row is NaN."""
 
+    passes = False
+
     def part(self, chunk: Chunk, header: Header) -> bytes:
         assert chunk.vectors_nD is not None, "only embeddings have this format"
         return chunk.vectors_nD.astype("<f4").tobytes()
@@ -142,11 +170,8 @@ class _Npy(_Concatenated):
         super().join(parts, header, file)
 
 
-class _Parquet:
+class _Parquet(_Concatenated):
     """Typed columns, by pyarrow; a vector is a list of float32."""
-
-    def first(self, header: Header) -> bytes:
-        return b""
 
     def part(self, chunk: Chunk, header: Header) -> bytes:
         """A parquet file of its own."""
@@ -187,13 +212,12 @@ def _arrow_table(chunk: Chunk, header: Header) -> Any:
         if kind == "text":
             cells = [None if cell is None else _encodable(as_text(cell)) for cell in cells]
         columns[_encodable(name)] = pyarrow.array(cells, type=types.get(kind, kind))
-    names = header.names(*(() if chunk.vectors_nD is None else ("embedding",)))
-    for place, (name, kind) in enumerate(zip(names, header.added.values(), strict=False)):
-        columns[name] = pyarrow.array([row and row[place] for row in chunk.added], type=types[kind])
+    for place, (name, kind) in enumerate(header.added.items()):
+        columns[_encodable(name)] = pyarrow.array([row and row[place] for row in chunk.added], type=types[kind])
     if chunk.vectors_nD is not None:
         pairs = zip(chunk.vectors_nD, chunk.added, strict=True)
         vectors = [None if added is None else vector for vector, added in pairs]
-        columns[names[-1]] = pyarrow.array(vectors, type=pyarrow.list_(pyarrow.float32()))
+        columns[_encodable(f"{header.prefix}embedding")] = pyarrow.array(vectors, type=pyarrow.list_(pyarrow.float32()))
     return pyarrow.table(columns)
 
 

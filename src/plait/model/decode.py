@@ -10,7 +10,7 @@ import numpy as np
 from plait.data.prediction_arrays import PredictionArrays
 from plait.model.tasks import TaskSpec
 
-__all__ = ["LINKS", "decode", "within_range"]
+__all__ = ["LINKS", "apply_threshold", "decode", "within_range"]
 
 
 def _softmax(outputs_nC: np.ndarray, spec: TaskSpec) -> PredictionArrays:
@@ -72,3 +72,11 @@ def within_range(predictions: PredictionArrays, spec: TaskSpec) -> PredictionArr
     if not spec.labels.about.is_score:
         return predictions
     return PredictionArrays(predictions.values.clip(spec.labels.low, spec.labels.high), None)
+
+
+def apply_threshold(predictions: PredictionArrays, spec: TaskSpec, threshold: float) -> PredictionArrays:
+    """The predictions of a yes/no or multilabel task with another threshold than its own."""
+    shares = predictions.probabilities
+    assert shares is not None, "scores have no threshold"
+    chosen = shares if spec.labels.about.multilabel else shares[:, 1]
+    return PredictionArrays((chosen >= threshold).astype(np.int64), shares)

@@ -5,6 +5,8 @@ import math
 import re
 from collections.abc import Mapping
 
+from plait.errors import RequestError
+
 __all__ = [
     "as_class_weights",
     "as_device",
@@ -22,6 +24,7 @@ __all__ = [
     "as_word",
     "as_words",
     "class_word",
+    "known_encoding",
     "sources_or_share",
 ]
 
@@ -54,6 +57,14 @@ def as_encoding(value: object) -> object:
     except (LookupError, UnicodeError):
         raise ValueError(f"unknown encoding {value!r}; use one such as utf-8, latin-1 or cp1252") from None
     raise ValueError(f"{value!r} is not read line by line; save the file as UTF-8")
+
+
+def known_encoding(value: str) -> str:
+    """The encoding that an argument or option names."""
+    try:
+        return str(as_encoding(value))
+    except ValueError as error:
+        raise RequestError(f"`encoding`: {error}") from None
 
 
 def as_range(value: object) -> object:

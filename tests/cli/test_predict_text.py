@@ -83,13 +83,22 @@ def test_truncated_texts_of_a_pair_are_counted(trained_run, plait):
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        ("mood", ["--threshold", "0.3"], "plait: --threshold is for yes/no and multilabel tasks; the task 'mood' predicts one of several classes; use --abstain-below"),
+        (
+            "mood",
+            ["--threshold", "0.3"],
+            "plait: --threshold is for yes/no and multilabel tasks; the task 'mood' predicts one of several classes; "
+            "use --abstain-below",
+        ),
         ("near", ["--top-k", "3"], "plait: --top-k is for classes; the task 'near' predicts a score"),
         ("mood", ["--abstain-below", "2"], "Invalid value for '--abstain-below': 2.0 is not in the range 0<=x<=1."),
         ("mood", ["--top-k", "0"], "Invalid value for '--top-k': 0 is not in the range x>=1."),
-        ("mood", ["--encoding", "klingon"], "plait: --encoding: unknown encoding 'klingon'; use one such as utf-8, latin-1 or cp1252"),
+        (
+            "mood",
+            ["--encoding", "klingon"],
+            "plait: --encoding: unknown encoding 'klingon'; use one such as utf-8, latin-1 or cp1252",
+        ),
     ],
-)  # fmt: skip
+)
 def test_invalid_options_give_one_message(trained_run, plait, task, options, message, tmp_path):
     source = write_rows(tmp_path / "in.csv", rows_of(2))
     _, err = plait("predict", trained_run, task, "--input", source, "--output", tmp_path / "o.csv", *options, code=2)

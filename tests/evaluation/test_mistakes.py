@@ -10,7 +10,8 @@ from plait.data.examples import Examples
 from plait.data.labels import Labels
 from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import RequestError
-from plait.evaluation.mistakes import Mistake, check_place, count_groups, find_mistakes, write_mistakes
+from plait.evaluation.mistakes import Mistake, count_groups, find_mistakes, write_mistakes
+from plait.evaluation.row_files import check_place
 from plait.model.tasks import TaskSpec
 
 
@@ -132,5 +133,5 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, name, message):
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "dev.csv").touch()
     with pytest.raises(RequestError) as caught:
-        check_place(tmp_path / name, {"dev.csv"})
+        check_place("mistakes", tmp_path / name, {"dev.csv"})
     assert str(caught.value) == f"`mistakes` {tmp_path / name}: {message}"

@@ -54,7 +54,7 @@ def test_abstention_by_hand(predictor):
     assert found.labels == [None, "a"] and found.abstained.tolist() == [True, False]
     assert found.scores.tolist() == [0.4, 0.7]  # of the label that was withheld
     assert found[0] == Prediction(None, 0.4, {"a": 0.1, "b": 0.4, "c": 0.2, "d": 0.3}) and found[0].abstained
-    assert found.to_frame()["prediction"].tolist() == [None, "a"]
+    assert found.to_frame()["prediction"].isna().tolist() == [True, False]
     assert "<td>abstained</td>" in found._repr_html_()
     assert found[:1].labels == [None]
     assert four_classes(predictor, Decision(abstain_below=0.4)).labels == ["b", "a"]  # not below
@@ -76,7 +76,8 @@ def test_the_most_probable_classes_by_hand(predictor):
     assert found.probabilities.shape == (2, 4) and found.classes == ("a", "b", "c", "d")
     frame = found.to_frame()
     assert frame.columns.tolist() == ["prediction", "probability", "top 1", "p(top 1)", "top 2", "p(top 2)"]
-    assert frame.values.tolist() == [[None, 0.4, "b", 0.4, "d", 0.3], ["a", 0.7, "a", 0.7, "b", 0.1]]
+    assert frame.values[:, 1:].tolist() == [[0.4, "b", 0.4, "d", 0.3], [0.7, "a", 0.7, "b", 0.1]]
+    assert frame["prediction"].isna().tolist() == [True, False]
     assert len(four_classes(predictor, Decision(top_k=9)).to_frame().columns) == 2 + 2 * 4
     assert len(predictor.predict("tags", sentences(3), top_k=1)[0].probabilities) == 1
 
@@ -84,8 +85,22 @@ def test_the_most_probable_classes_by_hand(predictor):
 @pytest.mark.parametrize(
     ("task", "options", "mistakes"),
     [
-        ("mood", {"threshold": 0.3}, ["`threshold` is for yes/no and multilabel tasks; the task 'mood' predicts one of several classes; use `abstain_below`"]),
-        ("tags", {"abstain_below": 0.3}, ["`abstain_below` is for tasks with one label; the task 'tags' predicts any number of several labels; use `threshold`"]),
+        (
+            "mood",
+            {"threshold": 0.3},
+            [
+                "`threshold` is for yes/no and multilabel tasks; "
+                "the task 'mood' predicts one of several classes; use `abstain_below`"
+            ],
+        ),
+        (
+            "tags",
+            {"abstain_below": 0.3},
+            [
+                "`abstain_below` is for tasks with one label; "
+                "the task 'tags' predicts any number of several labels; use `threshold`"
+            ],
+        ),
         (
             "near",
             {"threshold": 0.3, "abstain_below": 0.3, "top_k": 2},
@@ -105,7 +120,7 @@ def test_the_most_probable_classes_by_hand(predictor):
             ],
         ),
     ],
-)  # fmt: skip
+)
 def test_what_a_task_cannot_do_is_refused_all_at_once(predictor, task, options, mistakes):
     with pytest.raises(RequestError) as refused:
         predictor.predict(task, [], **options)

@@ -86,10 +86,8 @@ def test_the_data_frame_has_the_columns_that_the_command_line_writes(predictor):
         written = predict_job(predictor, predictor.tasks[task], TASKS[task]).added
         frame = predictor.predict(task, examples(task)).to_frame()
         assert frame.columns.tolist() == list(written)
-        assert (
-            frame["prediction" if task == "near" else "probability"].tolist()
-            == predictor.predict(task, examples(task)).scores.tolist()
-        )
+        scores = frame["prediction" if task == "near" else "probability"]
+        assert scores.tolist() == predictor.predict(task, examples(task)).scores.tolist()
 
 
 def test_the_data_frame_has_the_index_of_the_one_that_was_predicted(predictor):

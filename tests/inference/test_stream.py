@@ -89,10 +89,8 @@ def test_every_kind_of_task(predictor, task, kind, tmp_path):
 def test_columns_other_than_in_training_can_be_read(predictor, tmp_path):
     source = write_rows(tmp_path / "in.csv", [{"x": "a dog"}, {"x": "a cat"}])
     run(predict_job(predictor, predictor.task("mood"), ["x"]), source, tmp_path / "out.csv")
-    expected = predictor.predict("mood", ["a dog", "a cat"])
-    assert [row["prediction"] for row in read_rows(tmp_path / "out.csv")] == [
-        prediction.label for prediction in expected
-    ]
+    expected = predictor.predict("mood", ["a dog", "a cat"]).labels
+    assert [row["prediction"] for row in read_rows(tmp_path / "out.csv")] == expected
     with pytest.raises(RequestError, match="the task 'near' reads 2 text columns, 1 given"):
         predict_job(predictor, predictor.task("near"), ["x"])
 

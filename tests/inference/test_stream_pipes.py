@@ -42,7 +42,7 @@ def test_jsonl_is_recognised_by_its_first_brace(pipe, begin):
 def test_jsonl_from_a_pipe_never_loses_a_key(pipe):
     lines = [{"sentence": "a"}, {"sentence": "b", "label": "mine"}, {"sentence": "c"}]
     data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    with pytest.raises(DataError, match="^standard input:2: already has the column 'label', which the output adds; "):
+    with pytest.raises(DataError, match=r"^standard input:2: already has the column 'label', which the output adds; "):
         pipe(counting(), data)
     out = pipe(replace(counting(), prefix="my "), data)
     assert [json.loads(line) for line in out.splitlines()] == [

@@ -22,6 +22,7 @@ from plait.recipe.task import Source
 
 __all__ = [
     "BINARY_FORMATS",
+    "ENCODING_HINT",
     "FORMATS",
     "FORMAT_NAMES",
     "SHOWN",
@@ -39,6 +40,7 @@ __all__ = [
     "shown_names",
 ]
 
+ENCODING_HINT = "write encoding: latin-1 in the task"
 SHOWN = 20  # bad rows per file that a message lists; the others are only counted
 # File name ending → format; those of text may be compressed, as in .csv.gz.
 FORMATS = {
@@ -167,7 +169,7 @@ def read_rows(
                     found[column].append(record.values[column])
                 origins.append(where)
         except DataError as error:
-            hint = ", or write encoding: latin-1 in the task"
+            hint = f", or {ENCODING_HINT}"
             mistakes += [f"{mistake}{hint}" if NOT_UTF8 in mistake else mistake for mistake in error.mistakes]
     if mistakes:
         raise DataError(*mistakes, *row_mistakes(bad))
@@ -231,5 +233,5 @@ def row_mistakes(bad: Sequence[BadRow]) -> list[str]:
             mistakes.append(f"{file}: ... and {len(found) - SHOWN:,} more bad rows, {len(found):,} in all")
         if count := sum(row.problem.startswith(NOT_UTF8) for row in found):
             rows = "1 row is" if count == 1 else f"{count:,} rows are"
-            mistakes.append(f"{file}: {rows} not UTF-8; if the file is latin-1, write encoding: latin-1 in the task")
+            mistakes.append(f"{file}: {rows} not UTF-8; if the file is latin-1, {ENCODING_HINT}")
     return mistakes

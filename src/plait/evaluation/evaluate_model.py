@@ -1,15 +1,18 @@
 """`plait.evaluate`: what a model scores on labelled data, and what it gets wrong."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from plait.data.examples import Examples
+from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import RequestError, did_you_mean
+from plait.evaluation.details import Details, find_details
 from plait.evaluation.evaluate import TaskScores, score_predictions
-from plait.evaluation.mistakes import Mistake, check_place, find_mistakes, write_mistakes
+from plait.evaluation.mistakes import Mistake, find_mistakes, write_mistakes
 from plait.evaluation.order import Order, measure_order, needs_pass
+from plait.evaluation.row_files import check_place, prediction_rows, write_rows
 from plait.evaluation.word_weights import WordWeight, measure_word_weights, weighted_member
 from plait.html_table import html_table
 from plait.model.card import three_decimals
@@ -18,9 +21,10 @@ from plait.model.directory.record import ModelRecord, open_directory, recipe_tas
 from plait.model.encode_texts import predict_columns
 from plait.model.tasks import TaskSpec
 from plait.progress import Progress, SilentProgress
-from plait.runs.origins import find_split, given_examples
+from plait.recipe.normalize import known_encoding
+from plait.runs.origins import Columns, find_split, given_examples
 
-__all__ = ["Evaluation", "evaluate"]
+__all__ = ["Evaluation", "different_rows", "evaluate"]
 
 
 class _Predictor(Protocol):
@@ -43,6 +47,15 @@ class Evaluation:
     mistakes: dict[str, list[Mistake]]  # by task, worst first; for scores all examples
     word_weights: list[WordWeight] = field(default_factory=list)  # heaviest first, if asked for
     notes: list[str] = field(default_factory=list)  # such as tasks that were not scored, and why
+    details: dict[str, Details] = field(default_factory=dict)  # by task: classes, confusions, errors, calibration
+    examples: dict[str, Examples] = field(default_factory=dict, repr=False, compare=False)  # what was scored
+    predictions: dict[str, PredictionArrays] = field(default_factory=dict, repr=False, compare=False)
+
+    def rows(self, task: str) -> list[dict[str, object]]:
+        """Every example of a task with its label, its prediction, the probabilities of all classes, and its texts."""
+        if task not in self.scores:
+            raise RequestError(f"no scores of a task {task!r}; {did_you_mean(task, self.scores)}")
+        return prediction_rows(self.tasks[task], self.examples[task], self.predictions[task])
 
     def _repr_html_(self) -> str:
         rows = [
@@ -66,7 +79,11 @@ def evaluate(
     *,
     split: Literal["train", "dev", "test"] = "dev",
     data: str | Path | None = None,
+    text_columns: str | Sequence[str] = (),
+    label_columns: str | Sequence[str] = (),
+    encoding: str = "utf-8",
     mistakes: str | Path | None = None,
+    predictions: str | Path | None = None,
     word_weights: str | None = None,
     at_least: int = 5,
     engine: EngineName = "auto",
@@ -76,23 +93,33 @@ def evaluate(
     """Score a model on a split of the data that it was trained with, or on other labelled data.
 
     `model` is a directory, a run, or what `plait.load` returned, with its own engine. `on` maps tasks to other data: a
-    file, a list of files, a data frame or a list of dicts. `data` is a folder to look for the files of the split in.
-    The file `mistakes`, .csv or .jsonl, gets the wrong predictions. `word_weights` is a task whose words are weighed,
-    those that occur `at_least` so often, for models with `pooling: weighted`.
+    file, a list of files, a data frame or a list of dicts, with the columns of training unless `text_columns` and
+    `label_columns` name others. `data` is a folder to look for the files of the split in. The file `mistakes`, .csv or
+    .jsonl, gets the wrong predictions, the file `predictions` every row. `word_weights` is a task whose words are
+    weighed, those that occur `at_least` so often, for models with `pooling: weighted`.
     """
-    place = Path(mistakes) if mistakes else None
-    if place:
-        check_place(place)
+    columns = Columns(_as_tuple(text_columns), _as_tuple(label_columns), known_encoding(encoding))
+    if on is None and columns != Columns():
+        raise RequestError(
+            "`text_columns`, `label_columns` and `encoding` go with `on`; a split is read as in training"
+        )
+    places = {
+        name: Path(given) for name, given in (("mistakes", mistakes), ("predictions", predictions)) if given is not None
+    }
+    for argument, place in places.items():
+        check_place(argument, place)
+    if len({place.resolve() for place in places.values()}) < len(places):
+        raise RequestError(f"`predictions` {predictions}: is also the file of `mistakes`; choose another name")
     loaded = _load(model, engine, log)
     record, scored = loaded.record, loaded.model
     if record is None:
         raise RequestError(f"{loaded.folder}: no task to score; it is a plain encoder, which only embeds")
     if on is not None:
-        examples = given_examples(record.tasks, on)
+        examples = given_examples(record.tasks, on, columns)
     else:
         examples = find_split(record, loaded.folder, split, Path(data) if data else None)
-    if place:
-        check_place(place, {where.rpartition(":")[0] for part in examples.values() for where in part.origins})
+    for argument, place in places.items():
+        check_place(argument, place, {where.rpartition(":")[0] for part in examples.values() for where in part.origins})
     weighs: list[WordWeight] = []
     if word_weights is not None:
         member = weighted_member(scored, str(model) if isinstance(model, str | Path) else str(loaded.folder))
@@ -125,9 +152,7 @@ def evaluate(
     wrong = {
         task: find_mistakes(scored.tasks[task], part, predicted[task].predictions) for task, part in examples.items()
     }
-    if place:
-        write_mistakes([mistake for found in wrong.values() for mistake in found], place)
-    return Evaluation(
+    found = Evaluation(
         model=loaded.folder,
         data="the data given" if on is not None else split,
         tasks={task: scored.tasks[task] for task in examples},
@@ -137,7 +162,29 @@ def evaluate(
         mistakes=wrong,
         word_weights=weighs,
         notes=notes,
+        details={
+            task: find_details(scored.tasks[task], part.labels, predicted[task].predictions)
+            for task, part in examples.items()
+        },
+        examples=examples,
+        predictions={task: answered.predictions for task, answered in predicted.items()},
     )
+    if "mistakes" in places:
+        write_mistakes([mistake for listed in wrong.values() for mistake in listed], places["mistakes"])
+    if "predictions" in places:
+        write_rows([row for task in examples for row in found.rows(task)], places["predictions"])
+    return found
+
+
+def different_rows(evaluations: Sequence[Evaluation]) -> list[str]:
+    """The tasks that several models were scored on, but not on the same examples."""
+    tasks = dict.fromkeys(task for found in evaluations for task in found.scores)
+    several = {task: [found.examples[task] for found in evaluations if task in found.scores] for task in tasks}
+    return [task for task, (first, *others) in several.items() if any(part.texts != first.texts for part in others)]
+
+
+def _as_tuple(columns: str | Sequence[str]) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def _load(model: str | Path | _Predictor, engine: EngineName, log: Callable[[str], None]) -> LoadedModel:

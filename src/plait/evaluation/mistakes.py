@@ -4,7 +4,7 @@ n examples, C classes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,17 +13,13 @@ import numpy as np
 from plait.data.examples import Examples
 from plait.data.labels import Labels
 from plait.data.prediction_arrays import PredictionArrays
-from plait.data.write import csv_cell, csv_lines, json_line
-from plait.errors import RequestError
-from plait.files import atomic_file
+from plait.evaluation.row_files import ReadableLabel, confidence, readable_label, write_rows
 from plait.model.decode import within_range
 from plait.model.tasks import TaskSpec
 
-__all__ = ["Mistake", "check_place", "count_groups", "describe_groups", "find_mistakes", "write_mistakes"]
+__all__ = ["Mistake", "count_groups", "describe_groups", "find_mistakes", "write_mistakes"]
 
-_SUFFIXES = (".csv", ".jsonl")
 _COLUMNS = ("task", "group", "where", "expected", "predicted", "probability", "error")
-_Label = str | tuple[str, ...] | float  # a class or yes/no, the labels of a multilabel task, a score
 
 
 @dataclass(frozen=True)
@@ -33,8 +29,8 @@ class Mistake:
     task: str
     where: str  # file:line
     texts: tuple[str, ...]
-    expected: _Label
-    predicted: _Label
+    expected: ReadableLabel
+    predicted: ReadableLabel
     probability: float | None  # of the wrong prediction; multilabel: of the most confident wrong label; None for scores
     error: float | None  # the absolute error of a score
     group: str = ""  # false positive, false negative, or the expected class; "" for other kinds of label
@@ -54,8 +50,8 @@ def find_mistakes(spec: TaskSpec, examples: Examples, predictions: PredictionArr
             spec.name,
             examples.origins[row],
             tuple(column[row] for column in examples.texts),
-            _readable(examples.labels[row], spec.labels),
-            _readable(predictions.values[row], spec.labels),
+            readable_label(examples.labels[row], spec.labels),
+            readable_label(predictions.values[row], spec.labels),
             None if scored else float(badness_n[row]),
             float(badness_n[row]) if scored else None,
             _group(examples.labels[row], spec.labels),
@@ -92,51 +88,11 @@ def _score_errors(examples: Examples, predictions: PredictionArrays) -> np.ndarr
 
 def _confidence_if_wrong(examples: Examples, predictions: PredictionArrays) -> np.ndarray:
     """The probability of each wrong prediction (n,), −1 for a correct one."""
-    assert predictions.probabilities is not None, "all but scores have probabilities"
-    values = predictions.values
-    if values.ndim == 1:
-        confidence = np.take_along_axis(predictions.probabilities, values[:, None], axis=1)[:, 0]
-    else:
-        confidence = np.where(values == 1, predictions.probabilities, 1 - predictions.probabilities)
-    if_wrong: np.ndarray = np.where(examples.labels == values, -1.0, confidence)
-    return if_wrong if values.ndim == 1 else if_wrong.max(axis=1)
-
-
-def _readable(value: np.ndarray, labels: Labels) -> _Label:
-    """A label as people read it."""
-    if labels.about.is_score:
-        return float(str(value))  # so that 3.8 in float32 does not become 3.7999999523
-    if value.ndim:
-        return tuple(name for name, assigned in zip(labels.names, value, strict=True) if assigned)
-    return labels.names[int(value)]
-
-
-def check_place(path: Path, used: Iterable[str] = ()) -> None:
-    """Refuse a file of mistakes that cannot be written, or that would overwrite data."""
-    if path.suffix.lower() not in _SUFFIXES:
-        raise RequestError(f"`mistakes` {path}: unknown file format; use {' or '.join(_SUFFIXES)}")
-    if not path.resolve().parent.is_dir():
-        raise RequestError(f"`mistakes` {path}: its folder does not exist")
-    if path.is_dir():
-        raise RequestError(f"`mistakes` {path}: a folder; give the name of a file")
-    if path.exists() and path.name in {Path(name).name for name in used}:
-        raise RequestError(f"`mistakes` {path}: a data file has this name; choose another name")
+    if_wrong: np.ndarray = np.where(examples.labels == predictions.values, -1.0, confidence(predictions))
+    return if_wrong if if_wrong.ndim == 1 else if_wrong.max(axis=1)
 
 
 def write_mistakes(mistakes: Sequence[Mistake], path: Path) -> None:
-    """Write a csv file with one column per text, or a jsonl file with a list of texts; it appears atomically."""
-    texts = max((len(mistake.texts) for mistake in mistakes), default=1)
-    columns = ("text", "text2", "text3")[:texts]
-    with atomic_file(path) as aside, aside.open("wb") as file:
-        if path.suffix.lower() == ".jsonl":
-            file.writelines(json_line(_cells(mistake) | {"texts": mistake.texts}) for mistake in mistakes)
-            return
-        file.write(csv_lines([[*_COLUMNS, *columns]]))
-        for mistake in mistakes:
-            cells = [csv_cell(cell) for cell in _cells(mistake).values()]
-            file.write(csv_lines([[*cells, *mistake.texts, *[""] * (texts - len(mistake.texts))]]))
-
-
-def _cells(mistake: Mistake) -> dict[str, object]:
-    """What both file formats hold about a mistake, apart from its texts."""
-    return {name: getattr(mistake, name) for name in _COLUMNS}
+    """Write a csv or jsonl file with one row per mistake."""
+    rows = [{name: getattr(mistake, name) for name in (*_COLUMNS, "texts")} for mistake in mistakes]
+    write_rows(rows, path, _COLUMNS)

@@ -9,7 +9,7 @@ from typing import Any
 from plait.data.examples import Examples, examples_from, sound_examples
 from plait.data.folds import hold_out_fold
 from plait.data.frames import in_rows, is_table, write_table
-from plait.data.read import read_rows
+from plait.data.read import ENCODING_HINT, read_rows
 from plait.data.splits import cut_train, divide, divide_dev, draw_seed, limit_rows, read_splits
 from plait.errors import DataError, RequestError, did_you_mean
 from plait.files import sha256_of
@@ -18,7 +18,7 @@ from plait.model.tasks import TaskSpec, parse_task_files
 from plait.recipe.task import Source, Task
 from plait.runs.directory import RunDirectory
 
-__all__ = ["TaskOrigin", "find_split", "given_examples", "known_origins", "named_files", "split_examples"]
+__all__ = ["Columns", "TaskOrigin", "find_split", "given_examples", "known_origins", "named_files", "split_examples"]
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,35 @@ def named_files(tasks: Mapping[str, TaskSpec], assignments: Sequence[str]) -> di
     return files
 
 
-def given_examples(tasks: Mapping[str, TaskSpec], on: Mapping[str, Any]) -> dict[str, Examples]:
+@dataclass(frozen=True)
+class Columns:
+    """How other data than a model was trained with is read: its columns, if not those of training, and its encoding."""
+
+    text: tuple[str, ...] = ()
+    label: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+
+    def of(self, spec: TaskSpec) -> TaskSpec:
+        """The task with these columns; all mistakes at once."""
+        mistakes = [
+            f"`{argument}`: the task {spec.name!r} has {len(own) or 'no'} {kind} column{'s' * (len(own) != 1)}, "
+            f"{len(given)} given"
+            for argument, kind, given, own in (
+                ("text_columns", "text", self.text, spec.text),
+                ("label_columns", "label", self.label, spec.label),
+            )
+            if given and len(given) != len(own)
+        ]
+        if mistakes:
+            raise RequestError(*mistakes)
+        return replace(spec, text=self.text or spec.text, label=self.label or spec.label)
+
+
+def given_examples(
+    tasks: Mapping[str, TaskSpec], on: Mapping[str, Any], columns: Columns | None = None
+) -> dict[str, Examples]:
     """The examples of other data than a model was trained with: by task a file, a list of files, or a table."""
+    columns = columns or Columns()
     if unknown := next((task for task in on if task not in tasks), None):
         hint = did_you_mean(unknown, tasks) if tasks else "it is a plain encoder, which only embeds"
         raise RequestError(f"the argument `on`: the model has no task {unknown!r}; {hint}")
@@ -57,22 +84,32 @@ def given_examples(tasks: Mapping[str, TaskSpec], on: Mapping[str, Any]) -> dict
     mistakes: list[str] = []
     for task, given in on.items():
         try:
-            examples[task] = _read_table(tasks[task], given) if is_table(given) else _read_files(tasks[task], given)
-        except DataError as error:
-            mistakes += error.mistakes
+            spec = columns.of(tasks[task])
+            read = _read_table(spec, given) if is_table(given) else _read_files(spec, given, columns.encoding)
+            examples[task] = read
+        except (DataError, RequestError) as error:
+            mistakes += map(_with_argument, error.mistakes)
     if mistakes:
         raise DataError(*mistakes)
     return examples
 
 
-def _read_files(spec: TaskSpec, given: Any) -> Examples:
+def _with_argument(mistake: str) -> str:
+    """A mistake in given data, with the argument that helps."""
+    if ": no column " in mistake:
+        return f"{mistake}; `text_columns` and `label_columns` name other columns"
+    return mistake.replace(ENCODING_HINT, "give the `encoding` latin-1")
+
+
+def _read_files(spec: TaskSpec, given: Any, encoding: str = "utf-8") -> Examples:
     """The examples of one or more files."""
     names = [given] if isinstance(given, str | Path) else given
     if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str | Path) for name in names):
         found = "nothing" if names in ([], ()) else type(given).__name__
         raise DataError(f"on[{spec.name!r}]: expected files, a data frame or a list of dicts, found {found}")
     sources = [Source(file=str(name)) for name in names]
-    rows = read_rows(sources, [*spec.text, *spec.label], lists=spec.label, quoting=spec.quoting, split="test")
+    wanted, quoting = [*spec.text, *spec.label], spec.quoting
+    rows = read_rows(sources, wanted, lists=spec.label, quoting=quoting, encoding=encoding, split="test")
     return sound_examples(rows, spec.text, spec.label, spec.labels)
 
 

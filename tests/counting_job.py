@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from plait.inference.stream import ChunkResult, Done, Job, run_job
+from plait.inference.jobs import ChunkResult, Job
+from plait.inference.stream import Done, run_job
 from plait.progress import SilentProgress
 from streaming import read_rows
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from plait.inference.jobs import Job
 from plait.inference.predictor import Predictor, load
-from plait.inference.stream import Job, run_job
+from plait.inference.stream import run_job
 from plait.progress import SilentProgress
 
 

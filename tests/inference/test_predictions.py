@@ -13,8 +13,8 @@ import plait
 from plait.data.labels import Labels
 from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import RequestError
+from plait.inference.jobs import predict_job
 from plait.inference.predictions import Prediction, Predictions
-from plait.inference.stream import predict_job
 from streaming import TASKS
 from tiny import sentences
 

@@ -11,7 +11,8 @@ import torch
 from counting_job import Notes, counting, run
 from plait.errors import RequestError
 from plait.inference import stream
-from plait.inference.stream import Done, Job, embed_job, predict_job
+from plait.inference.jobs import Job, embed_job, predict_job
+from plait.inference.stream import Done
 from streaming import read_rows, rows_of, write_rows
 
 

@@ -11,7 +11,8 @@ from counting_job import Notes, counting, run
 from plait.data.readers.records import Record
 from plait.errors import DataError, RequestError
 from plait.inference import inputs, stream
-from plait.inference.stream import Done, embed_job, predict_job
+from plait.inference.jobs import embed_job, predict_job
+from plait.inference.stream import Done
 from streaming import TASKS, read_rows, rows_of, write_rows
 
 INPUTS = ["in.csv", "in.tsv", "in.csv.gz", "in.jsonl", "in.parquet"]

@@ -8,7 +8,7 @@ import click
 from plait.cli.files import engine_option, file_options, log, process_file
 
 if TYPE_CHECKING:
-    from plait.inference.stream import Job
+    from plait.inference.jobs import Job
     from plait.model.directory.load import EngineName
 
 __all__ = ["command"]
@@ -43,8 +43,8 @@ def command(
         raise click.UsageError("give --input FILE, or - for a pipe")
 
     def make() -> "Job":
+        from plait.inference.jobs import embed_job
         from plait.inference.predictor import load
-        from plait.inference.stream import embed_job
 
         predictor = load(model, engine=engine, workers=workers or 0, log=log)
         default = next((spec.text[0] for spec in predictor.tasks.values()), "text")

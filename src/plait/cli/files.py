@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from plait.inference.stream import Job
+    from plait.inference.jobs import Job
 
 __all__ = ["encoding_option", "engine_option", "file_options", "log", "process_file"]
 

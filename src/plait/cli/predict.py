@@ -10,8 +10,8 @@ from plait.cli.files import engine_option, file_options, log, process_file
 
 if TYPE_CHECKING:
     from plait.inference.decision import Decision
+    from plait.inference.jobs import Job
     from plait.inference.predictor import Predictor
-    from plait.inference.stream import Job
     from plait.model.directory.load import EngineName
 
 __all__ = ["command"]
@@ -124,7 +124,7 @@ def command(
     decision = Decision(threshold, abstain_below, top_k)
 
     def make() -> "Job":
-        from plait.inference.stream import predict_job
+        from plait.inference.jobs import predict_job
 
         open_directory(model)  # a task needs a plait model: refuse a plain encoder, or a wrong path
         predictor = load(model, engine=engine, workers=workers or 0, log=log)
@@ -204,10 +204,10 @@ def _predict_every(
 
     from plait.data.read import FORMAT_NAMES, format_of
     from plait.errors import DataError, RequestError
+    from plait.inference.jobs import predict_job
     from plait.inference.leaderboard import leaderboard_file, leaderboard_job
     from plait.inference.predictor import load
     from plait.inference.resumable import ResumableOutput
-    from plait.inference.stream import predict_job
     from plait.model.directory.record import open_directory
     from plait.model.tasks import parse_task_files
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from plait.errors import RequestError
+from plait.inference.jobs import ChunkResult, Job, predict_job
 from plait.inference.predictor import Predictor
-from plait.inference.stream import ChunkResult, Job, predict_job
 from plait.model.headings import PREDICTION
 from plait.model.tasks import TaskSpec
 

@@ -42,7 +42,7 @@ def test_an_ensemble_predicts_for_files_and_texts(ensemble, plait, tmp_path):
     for row, *apart in zip(read_rows(tmp_path / "out.csv"), *parts, strict=True):
         mean = np.mean([float(one["p(high)"]) for one in apart])
         assert float(row["p(high)"]) == pytest.approx(mean, abs=1e-9)
-        assert row["label"] == ("high" if mean > 0.5 else "low")
+        assert row["prediction"] == ("high" if mean > 0.5 else "low")
     out, _ = plait("predict", ensemble, "near", "a dog", "a cat", "--json")
     assert 0 <= json.loads(out)["score"] <= 5
     plait("predict", ensemble, "--every", f"mood={source}", f"near={source}", "--output", tmp_path / "every")

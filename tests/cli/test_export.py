@@ -85,8 +85,8 @@ def test_every_command_accepts_an_engine(trained_run, few_texts, plait, tmp_path
     for one, other in zip(*(read_rows(tmp_path / f"{engine}.csv") for engine in ("torch", "onnx")), strict=True):
         assert float(one["p(yes)"]) == pytest.approx(float(other["p(yes)"]), abs=1e-4)
     np.testing.assert_allclose(np.load(tmp_path / "onnx.npy"), np.load(tmp_path / "torch.npy"), atol=1e-5)
-    assert [row["label"] for row in read_rows(tmp_path / "onnx/mood.csv")] == [
-        row["label"] for row in read_rows(tmp_path / "torch/mood.csv")
+    assert [row["prediction"] for row in read_rows(tmp_path / "onnx/mood.csv")] == [
+        row["prediction"] for row in read_rows(tmp_path / "torch/mood.csv")
     ]
     found = {}
     for engine in ("torch", "onnx"):

@@ -300,7 +300,7 @@ def test_predictions_for_a_file_have_one_column_per_class(trained, tmp_path):
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     expected = plait.load(result.run).predict("topics", texts_of("dev"))
-    assert [row["label"] for row in rows] == ["|".join(prediction.label) for prediction in expected]
+    assert [row["prediction"] for row in rows] == ["|".join(prediction.label) for prediction in expected]
     for row, prediction in zip(rows, expected, strict=True):
         for name, share in prediction.probabilities.items():
             assert float(row[f"p({name})"]) == pytest.approx(share, abs=1e-6)

@@ -32,6 +32,7 @@ class Input:
     records: Iterator[Record]
     columns: Mapping[str, Any]  # name → type, as in a Header
     rows: int = 0  # approximate; 0 if unknown
+    is_pipe: bool = False
     grows: bool = False  # whether later rows of a pipe may have columns that earlier ones lack
 
 
@@ -103,9 +104,9 @@ def _open_pipe(needed: Sequence[str], parsing: _Parsing, kind: str | None, keep_
         table = parsing.parse(file, kind)
         columns = dict.fromkeys(table.columns or (), "text")
         _check_columns(_STDIN, table, columns, needed)
-        return Input(_STDIN, kind, table.records, columns)
+        return Input(_STDIN, kind, table.records, columns, is_pipe=True)
     if keep_in is None:
-        return Input(_STDIN, kind, parsing.parse(file, kind).records, {}, grows=True)
+        return Input(_STDIN, kind, parsing.parse(file, kind).records, {}, is_pipe=True, grows=True)
     kept: BinaryIO = tempfile.TemporaryFile(dir=keep_in)  # noqa: SIM115
     shutil.copyfileobj(file, kept)
     kept.seek(0)

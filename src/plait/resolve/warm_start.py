@@ -6,7 +6,8 @@ from typing import Any
 
 from plait.data.examples import Examples
 from plait.errors import PlaitError, RecipeError, did_you_mean
-from plait.model.directory.record import ModelDirectory, find_model, open_directory
+from plait.model.directory.find import find_model
+from plait.model.directory.record import ModelDirectory, open_directory
 from plait.model.tasks import TaskSpec
 from plait.recipe.choices import Choice
 from plait.recipe.schema import Recipe

@@ -17,12 +17,12 @@ from plait.encoder.pooling import POOLINGS
 from plait.encoder.weights import encoder_from
 from plait.errors import EncoderError, ModelError, PlaitError, RequestError, did_you_mean
 from plait.heads import SHARED_LAYERS
+from plait.model.directory.find import find_model
 from plait.model.directory.record import (
     POOLING_TENSOR,
     ModelDirectory,
     ModelRecord,
     digest_of,
-    find_model,
     member_folder,
     open_directory,
 )

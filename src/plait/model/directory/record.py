@@ -12,19 +12,17 @@ import plait
 from plait.errors import ModelError
 from plait.files import read_json, sha256_of
 from plait.heads import HEADS
+from plait.model.directory.find import COPY_AGAIN, MANIFEST, RECORD, find_model
 from plait.model.tasks import TaskSpec
 from plait.recipe.upgrade import upgrade_origins, upgrade_recipe
 from plait.registry import Package
 
 __all__ = [
-    "MANIFEST",
     "POOLING_TENSOR",
-    "RECORD",
     "ModelDirectory",
     "ModelRecord",
     "Provenance",
     "digest_of",
-    "find_model",
     "member_folder",
     "open_directory",
     "portable",
@@ -34,9 +32,7 @@ __all__ = [
 ]
 
 _FORMAT = 1
-RECORD, MANIFEST = "plait.json", "manifest.json"
 POOLING_TENSOR = "pooling.token_scores"  # in heads.safetensors
-_COPY_AGAIN = "copy the whole model directory again"
 
 
 @dataclass(frozen=True)
@@ -131,23 +127,11 @@ def verify_files(folder: Path, manifest: Mapping[str, str]) -> None:
     mistakes = []
     for name, sha256 in manifest.items():
         if not (folder / name).is_file():
-            mistakes.append(f"{folder}: {name} is missing; {_COPY_AGAIN}")
+            mistakes.append(f"{folder}: {name} is missing; {COPY_AGAIN}")
         elif sha256_of(folder / name) != sha256:
-            mistakes.append(f"{folder}/{name}: modified after the model was saved; {_COPY_AGAIN}")
+            mistakes.append(f"{folder}/{name}: modified after the model was saved; {COPY_AGAIN}")
     if mistakes:
         raise ModelError(*mistakes)
-
-
-def find_model(source: str | Path) -> Path | None:
-    """The directory of a plait model: `source` itself, or the best model of a run; None for anything else."""
-    for folder in (Path(source), Path(source) / "best"):
-        if (folder / RECORD).is_file():
-            return folder
-    if (Path(source) / MANIFEST).is_file() and (Path(source) / "heads.safetensors").is_file():
-        raise ModelError(f"{source}: {RECORD} is missing; {_COPY_AGAIN}")
-    if (Path(source) / "recipe.yaml").is_file():
-        raise ModelError(f"{source}: this run has no model yet; resume it with plait train --resume {source}")
-    return None
 
 
 def member_folder(ensemble: Path, number: int) -> Path:
@@ -165,17 +149,17 @@ def open_directory(source: str | Path) -> ModelDirectory:
     try:
         manifest = {**read_json(folder / MANIFEST)["sha256"]}
     except (OSError, ValueError, KeyError, TypeError):
-        raise ModelError(f"{folder}/{MANIFEST}: missing or damaged; {_COPY_AGAIN}") from None
+        raise ModelError(f"{folder}/{MANIFEST}: missing or damaged; {COPY_AGAIN}") from None
     try:
         value = dict(read_json(folder / RECORD))
     except ValueError:
-        raise ModelError(f"{folder}/{RECORD}: not valid JSON; {_COPY_AGAIN}") from None
+        raise ModelError(f"{folder}/{RECORD}: not valid JSON; {COPY_AGAIN}") from None
     if value.get("format") != _FORMAT:
         raise ModelError(f"{folder}: format {value.get('format')}, but this plait reads {_FORMAT}; update plait")
     try:
         record = ModelRecord.from_json(value)
     except (KeyError, TypeError):
-        raise ModelError(f"{folder}/{RECORD}: damaged; {_COPY_AGAIN}") from None
+        raise ModelError(f"{folder}/{RECORD}: damaged; {COPY_AGAIN}") from None
     except ModelError as error:
         raise ModelError(*(f"{folder}: {mistake}" for mistake in error.mistakes)) from None
     return ModelDirectory(folder, manifest, record)

@@ -12,7 +12,8 @@ from plait.encoder.pooling import POOLINGS
 from plait.encoder.weights import to_checkpoint
 from plait.files import atomic_folder, dump_json, save_tensors, sha256_of
 from plait.model.card import model_card
-from plait.model.directory.record import MANIFEST, POOLING_TENSOR, RECORD, ModelRecord, Provenance
+from plait.model.directory.find import MANIFEST, RECORD
+from plait.model.directory.record import POOLING_TENSOR, ModelRecord, Provenance
 from plait.model.model import Model
 
 __all__ = ["save_model", "write_manifest", "write_record"]

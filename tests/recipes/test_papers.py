@@ -154,6 +154,16 @@ def test_suites_have_the_rows_of_their_papers():
     assert names[-2:] == ["trec-1k-search-ce", "trec-1k-search"]
 
 
+def test_every_recipe_has_a_quick_profile(made_up):
+    for source in [*FILES, *ROWS]:
+        values = read(source, "quick", made_up)
+        assert values["encoder"] in ("minilm", "gte-small"), source
+        blocks = values.get("stages") or [values]
+        for block in [*blocks, *(task for block in blocks for task in block["tasks"].values())]:
+            assert (block["rows"] or 0) <= 500 and (block["dev_rows"] or 0) <= 200, source
+        assert all(block["epochs"] <= 2 and block["rows"] for block in blocks), source
+
+
 def read(source: str, profile: str | None, root: Path) -> dict[str, Any]:
     return read_recipe(source, VARIANTS, data=data_of(source, root), profile=profile).model_dump(mode="json")
 

@@ -12,6 +12,7 @@ from plait.drafting.files import unused_sentences
 from plait.drafting.guess import Guess
 from plait.errors import DataError, PlaitError
 from plait.files import atomic_file
+from plait.recipe.quick import QUICK, QUICK_LIMITS
 from plait.recipe.read import read_recipe
 from plait.recipe.task import SPLITS, Source
 from plait.recipe.yaml_quote import quoted
@@ -76,7 +77,7 @@ def _recipe_lines(draft: Draft, target: Path, encoder: str, bad_rows: int = 0) -
     lines += [
         "seed: 11711",
         "profiles:",
-        "  quick: {rows: 500, dev_rows: 200, epochs: 2, batch_size: 16}",
+        f"  {QUICK}: {{{', '.join(f'{key}: {most}' for key, most in QUICK_LIMITS.items())}, batch_size: 16}}",
     ]
     lines += [f"# {sentence}" for sentence in unused_sentences({_shown(f): why for f, why in draft.unused.items()})]
     return lines

@@ -11,14 +11,12 @@ from plait.errors import RequestError
 from plait.evaluation.significance import Interval, bootstrap
 from plait.metrics import METRICS, all_metrics, recall_per_class
 from plait.model.encode_texts import Advance, AnyModel, predict_columns
-from plait.model.model import Model
 from plait.model.tasks import TaskSpec
 
 __all__ = [
     "TaskScores",
     "mean_score",
     "metric_on",
-    "score_kept_tasks",
     "score_predictions",
     "score_task",
 ]
@@ -52,11 +50,6 @@ def score_task(
     """A model's scores on some examples of a task."""
     predicted = predict_columns(model, task, examples.texts, advance=advance)
     return score_predictions(model.tasks[task], examples.labels, predicted.predictions, intervals=intervals)
-
-
-def score_kept_tasks(model: Model, dev: Mapping[str, Examples | None]) -> dict[str, TaskScores]:
-    """The dev scores of tasks that a stage keeps and does not train, where their dev data is at hand."""
-    return {name: score_task(model, name, examples) for name, examples in dev.items() if examples}
 
 
 def score_predictions(

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from plait.errors import RecipeError, did_you_mean
+from plait.recipe.quick import QUICK, quick_keys
 
 __all__ = [
     "KeyPath",
@@ -98,17 +99,19 @@ def load_tree(path: Path, profile: str | None = None, extended_by: tuple[Path, .
 
 
 def use_profile(tree: Tree, profile: str | None) -> Tree:
-    """The tree with the profile's keys laid over its own."""
+    """The tree with the profile's keys laid over its own; `quick` need not be among its profiles."""
     values = dict(tree.values)
     profiles = values.pop("profiles", {})
     if not isinstance(profiles, Mapping) or not all(isinstance(keys, Mapping) for keys in profiles.values()):
         raise RecipeError(f"{tree.origin(('profiles',))}: profiles: expected names, each with keys")
     if profile is None:
         return Tree(values, tree.origins)
+    if profile == QUICK and QUICK not in profiles:
+        small = use_profile(tree, "laptop") if "laptop" in profiles else Tree(values, tree.origins)
+        return replace(small, values=_merge(small.values, quick_keys(small.values)))
     if profile not in profiles:
         where = tree.origin(("profiles",))
-        hint = did_you_mean(profile, profiles) if profiles else "the recipe has no profiles"
-        raise RecipeError(f"{where}: no profile {profile!r}; {hint}")
+        raise RecipeError(f"{where}: no profile {profile!r}; {did_you_mean(profile, [*profiles, QUICK])}")
     start = ("profiles", profile)
     origins = {path[2:]: origin for path, origin in tree.origins.items() if path[:2] == start and len(path) > 2}
     return _lay_over(Tree(values, tree.origins), Tree(dict(profiles[profile]), origins))

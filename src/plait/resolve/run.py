@@ -16,7 +16,6 @@ from plait.encoder.find import Checkpoint, find_checkpoint
 from plait.errors import DataError, EncoderError, ModelError, PlaitError, RecipeError, RequestError, did_you_mean
 from plait.files import sha256_of
 from plait.model.directory.load import pick_device
-from plait.model.directory.record import ModelDirectory
 from plait.model.tasks import TaskSpec
 from plait.recipe.schema import Recipe
 from plait.recipe.stages import merge_mistakes
@@ -143,7 +142,7 @@ class _Encoder:
     checkpoint: Checkpoint
     config: EncoderConfig
     special_tokens: dict[bool, int]  # whether two texts are joined → special tokens that are added
-    start: ModelDirectory | None  # if it is a plait model
+    start: StartModel | None  # if it is a plait model
 
 
 def resolve_run(recipe: Recipe, data: Path | None = None) -> ResolvedRun:
@@ -155,9 +154,10 @@ def resolve_run(recipe: Recipe, data: Path | None = None) -> ResolvedRun:
     mistakes: list[Sequence[str]] = []
     known: dict[str, TaskSpec] = {}
     encoder: _Encoder | None = None
-    for number, part in enumerate(recipe.stage_recipes()):
+    parts = recipe.stage_recipes()
+    for number, part in enumerate(parts):
         try:
-            encoder, stage = _resolve_stage(part, data, known, encoder)
+            encoder, stage = _resolve_stage(part, data, known, encoder, parts)
         except RecipeError as error:
             mistakes.append(error.mistakes)
         else:
@@ -173,17 +173,20 @@ def resolve_run(recipe: Recipe, data: Path | None = None) -> ResolvedRun:
 
 
 def _resolve_stage(
-    recipe: Recipe, data: Path | None, known: Mapping[str, TaskSpec], encoder: _Encoder | None
+    recipe: Recipe,
+    data: Path | None,
+    known: Mapping[str, TaskSpec],
+    encoder: _Encoder | None,
+    stages: Sequence[Recipe],
 ) -> tuple[_Encoder, ResolvedStage]:
     """Find the encoder, read the data of every task, and decide what the recipe left open; every mistake at once.
 
-    `recipe` has no stages, or is one of them; `known` are the tasks of earlier stages, `encoder` is what the first
-    stage found.
+    `recipe` is one of the `stages`; `known` are the tasks of earlier stages, `encoder` is what the first stage found.
     """
     mistakes: list[str] = []
     start: StartModel | None = None
     try:
-        start = find_start_model(recipe, data, encoder.start if encoder else None)
+        start = find_start_model(recipe, data, stages, encoder.start if encoder else None)
         recipe = inherit_settings(recipe, start)
         mistakes += validate_combine(recipe, warm_start=start is not None)
         encoder = encoder or _find_encoder(recipe, start)
@@ -215,7 +218,7 @@ def _find_encoder(recipe: Recipe, start: StartModel | None) -> _Encoder:
         checkpoint = find_checkpoint(recipe.encoder)
     tokenizer = load_tokenizer(checkpoint.folder)
     special = {pair: tokenizer.num_special_tokens_to_add(pair) for pair in (False, True)}
-    return _Encoder(checkpoint, read_config(checkpoint.folder), special, start.directory if start else None)
+    return _Encoder(checkpoint, read_config(checkpoint.folder), special, start)
 
 
 def resolve_tasks(

@@ -1,6 +1,7 @@
 """A run that starts from a trained plait model: its heads are kept, its tasks are scored before and after."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ class KeptTask:
     """A task that the model has, and that the recipe or a stage of it does not train."""
 
     spec: TaskSpec
-    dev: Examples | None  # None: its dev data cannot be found
-    why: str  # the reason, if it cannot
+    dev: Examples | None  # None: it is not scored, or its scores are known
+    why: str  # the reason, if it is not scored
     origin: TaskOrigin | None
+    scores: Mapping[str, float] = field(default_factory=dict)  # on dev, if the run cannot change them
 
 
 @dataclass(frozen=True)
@@ -47,20 +49,40 @@ class StartModel:
         return self.directory.record.shared_layer
 
 
-def find_start_model(recipe: Recipe, data: Path | None, verified: ModelDirectory | None = None) -> StartModel | None:
+def find_start_model(
+    recipe: Recipe, data: Path | None, stages: Sequence[Recipe] = (), earlier: StartModel | None = None
+) -> StartModel | None:
     """The plait model that the recipe names as its encoder, if it is one; its data may be in the folder `data`.
 
-    `verified` is its directory, if an earlier stage has found it already.
+    `stages` are all stages of the run, if the recipe is one of several; `earlier` is what an earlier stage found. The
+    data of a task is read only if the run can change its scores, and once.
     """
-    directory = verified or _open_start_model(recipe)
+    directory = earlier.directory if earlier else _open_start_model(recipe)
     if directory is None:
         return None
-    tasks = directory.record.tasks
+    provenance = directory.record.provenance
     origins = known_origins(directory.folder, directory.record)
-    refit = directory.record.provenance.refit
-    others = {name: spec for name, spec in tasks.items() if name not in recipe.tasks}
-    kept = {name: _keep(spec, origins.get(name), data, refit) for name, spec in others.items()}
+    fixed = set() if provenance.refit else _unchanged_tasks(stages or [recipe], directory.record.tasks)
+    kept: dict[str, KeptTask] = {}
+    for name, spec in directory.record.tasks.items():
+        if name in recipe.tasks:
+            continue
+        if earlier and name in earlier.kept:
+            kept[name] = earlier.kept[name]
+        elif name in fixed and (scores := provenance.scores.get(name)):
+            kept[name] = KeptTask(spec, None, "", origins.get(name), scores)
+        else:
+            kept[name] = _keep(spec, origins.get(name), data, provenance.refit)
     return StartModel(directory, kept)
+
+
+def _unchanged_tasks(stages: Sequence[Recipe], tasks: Mapping[str, TaskSpec]) -> set[str]:
+    """The tasks of a start model that a run leaves as they are: it trains neither the encoder nor their heads."""
+    if any(stage.train_encoder for stage in stages):
+        return set()
+    heads = {task.head.same_as for stage in stages for task in stage.tasks.values() if task.head}
+    heads |= {tasks[name].head_task for stage in stages for name in stage.tasks if name in tasks}
+    return {name for name, spec in tasks.items() if spec.head_task not in heads}
 
 
 def _open_start_model(recipe: Recipe) -> ModelDirectory | None:

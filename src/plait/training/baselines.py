@@ -15,7 +15,7 @@ from plait.data.batch import views_of
 from plait.data.examples import Examples
 from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import NotFiniteError, RecipeError
-from plait.evaluation.evaluate import metric_on, score_kept_tasks, score_task
+from plait.evaluation.evaluate import metric_on, score_task
 from plait.evaluation.gain import measure_gain
 from plait.model.encode_texts import embed_views, predict_columns, predict_embedded
 from plait.model.model import Model
@@ -150,14 +150,15 @@ def _scores_before(resolved: ResolvedRun) -> dict[str, float]:
     last = resolved.stages[-1]
     if last.start is None:
         return {}
+    kept = {name: task for name, task in last.kept.items() if name in last.start.tasks}
+    known = {name: task.scores[task.spec.metric] for name, task in kept.items() if task.spec.metric in task.scores}
+    dev = {name: task.dev for name, task in kept.items() if task.dev}
+    own = {name: task.splits["dev"] for name, task in last.tasks.items() if "dev" in task.splits}
+    dev |= {name: examples for name, examples in own.items() if name in last.start.tasks}
+    if not dev:
+        return known
     model = build_stage_model(last, resolved.checkpoint).eval()
-    own = {
-        name: score_task(model, name, task.splits["dev"])
-        for name, task in last.tasks.items()
-        if name in last.start.tasks and "dev" in task.splits
-    }
-    kept = {name: task.dev for name, task in last.kept.items() if name in last.start.tasks}
-    return {name: scores.value for name, scores in {**score_kept_tasks(model, kept), **own}.items()}
+    return {**known, **{name: score_task(model, name, examples).value for name, examples in dev.items()}}
 
 
 def frozen_model(

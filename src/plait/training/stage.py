@@ -128,7 +128,7 @@ class StageRun:
             self._stage,
             position.epoch,
             dev={name: task.values for name, task in scores.items()},
-            kept={name: task.values for name, task in kept.items()},
+            kept=kept,
             recall={name: task.recall for name, task in scores.items() if task.recall},
             train={name: task.values for name, task in self._score("train").items()},
             mean=mean,
@@ -144,7 +144,7 @@ class StageRun:
             better = True
         else:  # training is worth no less than the start of the heads
             better = judged > position.best_score or (judged == position.best_score and position.best_step == 0)
-        provenance = self._provenance({**scores, **kept})
+        provenance = self._provenance({**{name: task.values for name, task in scores.items()}, **kept})
         if better:
             position.best_step, position.best_score, position.patience = position.step, judged, 0
             self._save_model(self.run.best, provenance)
@@ -204,10 +204,13 @@ class StageRun:
             name: self._score_tokenized(name, "choose", task.choosing) for name, task in tasks.items() if task.choosing
         }
 
-    def _score_kept(self) -> dict[str, TaskScores]:
+    def _score_kept(self) -> dict[str, dict[str, float]]:
         """The dev scores of tasks that the stage keeps and does not train."""
-        kept = self.trainer.resolved.kept
-        return {name: self._score_tokenized(name, "kept", task.dev) for name, task in kept.items() if task.dev}
+        return {
+            name: self._score_tokenized(name, "kept", task.dev).values if task.dev else {**task.scores}
+            for name, task in self.trainer.resolved.kept.items()
+            if task.dev or task.scores
+        }
 
     def _score_tokenized(self, name: str, split: str, examples: Examples) -> TaskScores:
         """The scores on some examples, which are tokenized at the first evaluation only, and with a frozen encoder
@@ -233,12 +236,12 @@ class StageRun:
         if self.context.world.is_main:
             save_model(self.trainer.model, folder, provenance)
 
-    def _provenance(self, scores: Mapping[str, TaskScores]) -> Provenance:
+    def _provenance(self, scores: dict[str, dict[str, float]]) -> Provenance:
         resolved = self.context.resolved
         return Provenance(
             recipe=portable(resolved.recipe.model_dump(mode="json")),
             data=resolved.fingerprints,
-            scores={name: task.values for name, task in scores.items()},
+            scores=scores,
             baselines=self.context.baselines,
             step=self.position.step,
             kept=resolved.kept_origins(folders=False),

@@ -387,5 +387,5 @@ def _report_data(run: RunDirectory, resolved: ResolvedRun, progress: Progress) -
         progress.note(sentence)
     for name, task in (start.kept if start else {}).items():
         if name not in data.tasks:
-            scored = "" if task.dev else f", and not scored: {task.why}"
+            scored = "" if task.dev or task.scores else f", and not scored: {task.why}"
             progress.note(f"{name}: kept from {resolved.recipe.encoder}{scored}")

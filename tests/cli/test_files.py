@@ -97,7 +97,7 @@ def test_bad_rows_are_counted_and_listed(trained_run, plait, tmp_path):
 def test_a_missing_column_gives_one_message(trained_run, plait, source, tmp_path):
     options = ("--input", source, "--output", tmp_path / "o.npy", "--text", "sentense")
     _, err = plait("embed", trained_run, *options, code=2)
-    assert err == f"plait: {source}:1: no column 'sentense'; did you mean 'sentence'?\n"
+    assert err == f"plait: {source}:1: no column 'sentense'; did you mean 'sentence'? (use --text sentence)\n"
     assert names(tmp_path) == ["in.csv"]
 
 

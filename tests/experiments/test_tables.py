@@ -7,14 +7,14 @@ import pytest
 from plait.experiments.entries import Entry, SuiteTable, TableRow
 from plait.experiments.statistics import MeanDifference, corrected_interval
 from plait.experiments.tables import figure_marks, footnotes, gain_cells, score_cells
-from plait.recipe.suite import Suite
+from plait.recipe.suite import Row, Suite
 
 SUITE = Suite(
     title="A table",
     seeds=[1, 2],
     scores={"sst": "SST accuracy", "sts": "STS Pearson"},
     baseline="plain",
-    rows={"plain": {}, "tuned": {"grid": {"lr": [1e-5, 1e-4]}}},
+    rows={"plain": {"paper": {"sst": 0.5}}, "tuned": {"grid": {"lr": [1e-5, 1e-4]}}},
 )
 GAIN = MeanDifference(0.1, 0.05, 0.15, 0.01)
 
@@ -64,6 +64,8 @@ def test_all_signs_are_explained():
     departures = Entry((0.5,), departures=("encoder", "rows", "epochs"))
     assert score_cells(table(sst=departures))[1][1][1] == "0.500ᵉʳⁿ"
     assert footnotes(table(), "plait")[1] == "Differs from the paper: ᵉ encoder, ʳ training rows, ⁿ epochs."
+    alone = SUITE.model_copy(update={"rows": {"plain": Row(), "tuned": Row()}})
+    assert not any("paper" in note for note in footnotes(table(alone), "plait"))
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.278])

@@ -34,6 +34,8 @@ def test_the_data_folder_is_searched_before_the_folder_of_the_recipe(folder):
 
 def test_a_missing_file_suggests_one_with_a_similar_name(folder):
     (found,) = mistakes(folder, PLAIN.replace("near.csv", "naer.csv"))
+    assert found.endswith("; did you mean 'near.csv'? If not, give its folder with `data`")
+    (found,) = mistakes(folder, PLAIN.replace("near.csv", "naer.csv"), data=folder)
     assert found.endswith("; did you mean 'near.csv'?")
 
 

@@ -1,7 +1,9 @@
 """Files → rows of text. No reader silently shifts, merges or drops a row: all bad rows are reported at once."""
 
+import difflib
 import gzip
 import re
+import shlex
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -192,14 +194,28 @@ def only_column_problem(columns: Sequence[str]) -> str | None:
     )
 
 
-def check_columns(name: str, table: Table, needed: Sequence[str]) -> None:
-    """Raise a DataError if the table lacks a column; one mistake per column."""
+def check_columns(name: str, table: Table, needed: Sequence[str], option: str = "") -> None:
+    """Raise a DataError if the table lacks a column; one mistake per column.
+
+    `option` is the one of the command line that names other columns, if there is one.
+    """
     columns = table.columns
     if columns is not None and (missing := [column for column in needed if column not in columns]):
         named = [column for column in columns if column]
         if problem := only_column_problem(named):
             raise DataError(f"{name}:1: {problem}")
-        raise DataError(*(f"{name}:1: no column {column!r}; {did_you_mean(column, named)}" for column in missing))
+        use = f" (use {_columns_option(option, needed, missing, named)})" if option else ""
+        raise DataError(
+            *(f"{name}:1: no column {column!r}; {did_you_mean(column, named)}{use}" for column in missing)
+        )
+
+
+def _columns_option(option: str, needed: Sequence[str], missing: Sequence[str], named: Sequence[str]) -> str:
+    """The option with the column that is most likely meant."""
+    if len(needed) > 1:
+        return " ".join([f"{option} COLUMN"] * len(needed))
+    close = difflib.get_close_matches(missing[0], named, n=1) or (named if len(named) == 1 else ["COLUMN"])
+    return f"{option} {shlex.quote(close[0])}"
 
 
 def row_problem(record: Record, needed: Sequence[str], lists: Sequence[str]) -> str | None:

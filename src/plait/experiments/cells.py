@@ -5,7 +5,7 @@ predictions, and `cell.json` with its scores. `cell.json` is written last: a cel
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -58,6 +58,7 @@ class Experiment:
     overrides: tuple[str, ...] = ()
     models: bool = True  # whether models are kept after scoring
     results: ResultsFile | None = None
+    threads: dict[str, int] = field(default_factory=dict, compare=False)  # by encoder: what the first cell chose
 
     def folder(self, cell: Cell) -> Path:
         return self.out / cell.name

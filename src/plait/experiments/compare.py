@@ -77,7 +77,7 @@ def _mean_heading(name: str, how: str) -> str:
 
 def _departures(experiment: Experiment, row: str, results: Sequence[CellResult]) -> tuple[Departure, ...]:
     """What differs between a row's cells and the paper; fewer rows of one task affect the scores of all."""
-    if not results:
+    if not results or not experiment.suite.has_paper:
         return ()
     paper = _paper_recipe(experiment, row)
     learning = {task for stage in paper.stage_recipes() for task in stage.learning}

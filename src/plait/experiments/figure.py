@@ -93,7 +93,8 @@ class Axis:
 
 def draw_figure(title: str, marks: Sequence[Mark], interval: str = "over cells") -> str:
     """The SVG of a table; rows and columns are in the order of the marks. `interval` says what the intervals cover."""
-    legend = ("paper", f"measured: mean and 95 % interval {interval}")
+    has_paper = any(mark.paper is not None for mark in marks)
+    legend = ("paper" if has_paper else "", f"measured: mean and 95 % interval {interval}")
     rows = list(dict.fromkeys(mark.row for mark in marks))
     columns = list(dict.fromkeys(mark.column for mark in marks))
     bands = [columns[start : start + _PANELS] for start in range(0, len(columns), _PANELS)]
@@ -109,10 +110,8 @@ def draw_figure(title: str, marks: Sequence[Mark], interval: str = "over cells")
     for band in bands:
         parts += _draw_band(rows, names, band, marks, left, top)
         top += _HEADING + _ROW * len(rows) + _AXIS + 12
-    about = (
-        f"{len(rows)} rows; for each, in {', '.join(columns)}: the paper's figure and the measured mean, with its 95 % "
-        f"interval {interval}."
-    )
+    shown = "the paper's figure and the measured mean" if has_paper else "the measured mean"
+    about = f"{len(rows)} rows; for each, in {', '.join(columns)}: {shown}, with its 95 % interval {interval}."
     return "\n".join([*_draw_head(title, about, legend, math.ceil(wide), math.ceil(top)), *parts, "</svg>", ""])
 
 
@@ -120,6 +119,10 @@ def _draw_head(title: str, about: str, legend: tuple[str, str], wide: int, high:
     """The start of the file: description, colours, title and legend."""
     key = f"figure-{zlib.crc32(title.encode(errors='replace')):08x}"  # a page may contain several figures
     (diamond, first), (dot, second) = ((mark, mark + 14) for mark, _ in _legend_positions(legend))
+    paper = [
+        f'<path class="paper" d="{_diamond_at(diamond, 60)}"/>',
+        f'<text class="small" x="{_short(first)}" y="64">{legend[0]}</text>',
+    ]
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="figure" viewBox="0 0 {wide} {high}" width="{wide}" '
         f'height="{high}" role="img" aria-labelledby="{key}-title" aria-describedby="{key}-about">',
@@ -128,8 +131,7 @@ def _draw_head(title: str, about: str, legend: tuple[str, str], wide: int, high:
         f"<style>{_SIZES}{_STYLE}</style>",
         f'<rect class="back" width="{wide}" height="{high}"/>',
         f'<text class="large" x="{_MARGIN}" y="34">{_clean(title)}</text>',
-        f'<path class="paper" d="{_diamond_at(diamond, 60)}"/>',
-        f'<text class="small" x="{_short(first)}" y="64">{legend[0]}</text>',
+        *(paper if legend[0] else []),
         f'<line class="interval" x1="{_short(dot - 9)}" x2="{_short(dot + 9)}" y1="60" y2="60"/>',
         f'<circle class="measured" cx="{_short(dot)}" cy="60" r="4"/>',
         f'<text class="small" x="{_short(second)}" y="64">{legend[1]}</text>',
@@ -137,9 +139,9 @@ def _draw_head(title: str, about: str, legend: tuple[str, str], wide: int, high:
 
 
 def _legend_positions(legend: tuple[str, str]) -> list[tuple[float, float]]:
-    """The x of the sign of each legend entry, and of the end of its text."""
+    """The x of the sign of each legend entry, and of the end of its text; the first entry may be empty."""
     diamond = _MARGIN + 7.0
-    dot = diamond + 14 + text_width(legend[0], _SMALL) + 26
+    dot = diamond + (14 + text_width(legend[0], _SMALL) + 26 if legend[0] else 2)
     return [(diamond, dot - 26), (dot, dot + 14 + text_width(legend[1], _SMALL))]
 
 

@@ -96,12 +96,13 @@ def _run_once(
 ) -> None:
     """Train a cell's recipe into a folder, or resume it there; a finished run is left alone."""
     suite, run = experiment.suite, RunDirectory(folder)
-    if experiment.recipe(cell, settings).refit:
+    recipe = experiment.recipe(cell, settings)
+    if recipe.refit:
         raise RequestError(f"{cell.row}: a suite scores its models on dev, and a refit trains on dev; drop refit")
     source, overrides = suite.source(cell.row), [*experiment.overrides_of(cell), *settings]
     if run.has_begun:
         if run.is_finished():
-            check_unchanged(run, resolve_run(experiment.recipe(cell, settings), experiment.data))
+            check_unchanged(run, resolve_run(recipe, experiment.data))
             return
         resume(
             folder,
@@ -121,10 +122,11 @@ def _run_once(
         overrides=overrides,
         baselines=False,
         keep=max((row.models for row in suite.rows.values() if cell.row == row.ensemble), default=0),
-        threads="auto",
+        threads=experiment.threads.get(recipe.encoder, "auto"),
         progress=progress,
         stop=stop,
     )
+    experiment.threads[recipe.encoder] = run.record.threads
 
 
 def _run_grid(experiment: Experiment, cell: Cell, progress: Progress, stop: _Stop) -> tuple[Path, BestTrial]:

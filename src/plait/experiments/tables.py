@@ -133,7 +133,7 @@ def footnotes(table: SuiteTable, command: str) -> list[str]:
     test = _FOLDS_TEST if table.suite.folds else _SEEDS_TEST
     notes = [
         f"Mean ± standard deviation over {_cells_note(table)}.",
-        f"Differs from the paper: {signs}.",
+        *([f"Differs from the paper: {signs}."] if table.suite.has_paper else []),
         f"Gains are tested {test}. Intervals are 95 %; p is corrected for all rows of a column that have results "
         "(Holm 1979); * marks p < 0.05.",
     ]

@@ -45,17 +45,19 @@ def open_input(
     pipe_kind: str | None = None,
     keep_in: Path | None = None,
     only: Sequence[str] = (),
+    option: str = "",
 ) -> Input:
     """Open a file, or standard input for `-`; fails if a needed column is missing.
 
     Each row of JSON names its own columns, so the file is read twice, first to collect them. Rows from a pipe are
     stored in an unnamed file in the folder `keep_in` meanwhile; without a folder they are processed as they come. With
-    `only`, no other columns must be known.
+    `only`, no other columns must be known. `option` is the one that names other columns than the needed ones, for the
+    message about a missing one.
     """
     try:
         if source == "-":
-            return _open_pipe(needed, _Parsing(quoting, encoding, only), pipe_kind, keep_in)
-        return _open_file(source, needed, _Parsing(quoting, encoding, only))
+            return _open_pipe(needed, _Parsing(quoting, encoding, only, option), pipe_kind, keep_in)
+        return _open_file(source, needed, _Parsing(quoting, encoding, only, option))
     except DataError as error:
         hint = ", or use --encoding latin-1"
         raise DataError(*(f"{found}{hint * (NOT_UTF8 in found)}" for found in error.mistakes)) from None
@@ -68,6 +70,7 @@ class _Parsing:
     quoting: str | None
     encoding: str
     only: Sequence[str]
+    option: str
 
     def parse(self, file: BinaryIO, kind: str) -> Table:
         return parse(file, _STDIN, kind, self.quoting, self.encoding)
@@ -91,7 +94,7 @@ def _open_file(source: str, needed: Sequence[str], parsing: _Parsing) -> Input:
             rows = file.metadata.num_rows
     elif kind in ("csv", "tsv") and not source.lower().endswith(".gz"):
         rows = _count_lines(path) - 1
-    _check_columns(source, table, columns, needed)
+    _check_columns(source, table, columns, needed, parsing.option)
     return Input(path.name, kind or "", table.records, columns, rows)
 
 
@@ -103,7 +106,7 @@ def _open_pipe(needed: Sequence[str], parsing: _Parsing, kind: str | None, keep_
     if kind != "jsonl":
         table = parsing.parse(file, kind)
         columns = dict.fromkeys(table.columns or (), "text")
-        _check_columns(_STDIN, table, columns, needed)
+        _check_columns(_STDIN, table, columns, needed, parsing.option)
         return Input(_STDIN, kind, table.records, columns, is_pipe=True)
     if keep_in is None:
         return Input(_STDIN, kind, parsing.parse(file, kind).records, {}, is_pipe=True, grows=True)
@@ -113,7 +116,7 @@ def _open_pipe(needed: Sequence[str], parsing: _Parsing, kind: str | None, keep_
     columns, rows = _collect_columns(_STDIN, parsing.parse(kept, kind).records, parsing.only)
     kept.seek(0)
     table = parsing.parse(kept, kind)
-    _check_columns(_STDIN, table, columns, needed)
+    _check_columns(_STDIN, table, columns, needed, parsing.option)
     return Input(_STDIN, kind, _close_after(kept, table.records), columns, rows)
 
 
@@ -129,11 +132,11 @@ def _guess_format(file: BinaryIO) -> str:
     return "jsonl" if begin.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") else "csv"
 
 
-def _check_columns(name: str, table: Table, columns: Mapping[str, Any], needed: Sequence[str]) -> None:
+def _check_columns(name: str, table: Table, columns: Mapping[str, Any], needed: Sequence[str], option: str) -> None:
     """Refuse an input that lacks a needed column, or that has two columns of one name, which could not both be kept."""
     known = tuple(columns) if table.columns is None else table.columns
     if known:  # if no row of a jsonl file has any column, each row is reported as bad
-        check_columns(name, Table(known, iter(())), needed)
+        check_columns(name, Table(known, iter(())), needed, option)
     if doubles := [column for column in columns if known.count(column) > 1]:
         raise DataError(f"{name}:1: column {doubles[0]!r} occurs twice; give each column its own name")
 

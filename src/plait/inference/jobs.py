@@ -55,9 +55,18 @@ class Job:
         return Header(passed, added, self.width, self.prefix)
 
     def open(
-        self, source: str, kind: str | None, *, stdin_kind: str | None = None, keep_in: Path | None = None
+        self,
+        source: str,
+        kind: str | None,
+        *,
+        stdin_kind: str | None = None,
+        keep_in: Path | None = None,
+        option: str = "",
     ) -> Input:
-        """The input; refused if it lacks a column, or already has one of the output, whose kind is None in a pipe."""
+        """The input; refused if it lacks a column, or already has one of the output, whose kind is None in a pipe.
+
+        `option` is the one that names other text columns, if the command has it.
+        """
         written = self.header({})
         given = open_input(
             source,
@@ -67,6 +76,7 @@ class Job:
             pipe_kind=stdin_kind,
             keep_in=keep_in,
             only=() if kind in ("csv", "parquet") else (*self.text, *self.needs, *written.columns("jsonl")),
+            option=option,
         )
         written.check(kind or kind_like(given), source if source != "-" else given.name, given.columns)
         return given

@@ -70,7 +70,7 @@ def run_job(
     _check_places(source, place, listed)
     if kind == "parquet":
         pyarrow_or_error(output)  # fail now, not after the first rows
-    given = job.open(source, kind, stdin_kind=stdin_kind, keep_in=place and place.parent)
+    given = job.open(source, kind, stdin_kind=stdin_kind, keep_in=place and place.parent, option="--text")
     kind = kind or kind_like(given)
     stream = _Stream(job, given, progress)
     if place is None or listed is None:

@@ -173,7 +173,7 @@ def _find_files(recipe: Recipe, tree: Tree, data: Path | None) -> tuple[list[str
         if file := _find_file(name, beside, data):
             return source.model_copy(update={"file": file})
         looked = f"{data} and {beside}" if data else str(beside)
-        hint = _closest_file(name, [folder for folder in (data, beside) if folder])
+        hint = _closest_file(name, beside, data)
         mistakes.append(f"{tree.where(path)}no file {name!r} in {looked}; {hint}")
         return source
 
@@ -196,16 +196,15 @@ def _find_file(name: str, beside: Path, data: Path | None) -> str | None:
     return next((str(place.resolve()) for place in places if place.is_file()), None)
 
 
-def _closest_file(name: str, folders: Sequence[Path]) -> str:
+def _closest_file(name: str, beside: Path, data: Path | None) -> str:
     """What to do about a missing file: take one with a similar name, or look elsewhere."""
-    places = [(folder / name).parent for folder in folders]
+    places = [(folder / name).parent for folder in (data, beside) if folder]
     there = [file.name for place in places if place.is_dir() for file in place.iterdir() if file.is_file()]
-    close = difflib.get_close_matches(Path(name).name, there, n=1, cutoff=0.8)
-    return (
-        f"did you mean {str(Path(name).with_name(close[0]))!r}?"
-        if close
-        else "check the name, or give its folder with `data`"
-    )
+    elsewhere = "give its folder with `data`"
+    if close := difflib.get_close_matches(Path(name).name, there, n=1, cutoff=0.8):
+        meant = f"did you mean {str(Path(name).with_name(close[0]))!r}?"
+        return meant if data else f"{meant} If not, {elsewhere}"
+    return f"check the name, or {elsewhere}"
 
 
 def _folder_of(origin: Origin) -> Path:

@@ -103,6 +103,12 @@ class Suite(_Frozen):
 
     _tree: Tree = PrivateAttr(default_factory=lambda: Tree({}))  # where each key was written
 
+    @property
+    def has_paper(self) -> bool:
+        """Whether the table compares with the figures or the training rows of a paper."""
+        own = (row.paper or row.paper_train or row.paper_rows for row in self.rows.values())
+        return bool(self.paper_rows) or any(own)
+
     def source(self, row: str) -> str:
         """What `read_recipe` takes for the row's recipe."""
         return f"{self.folder}#{self._trained_row(row)}"

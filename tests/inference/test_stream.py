@@ -126,7 +126,9 @@ def test_a_missing_column_is_reported_once_and_nothing_is_written(name, tmp_path
     source = write_rows(tmp_path / name, rows_of(9))
     with pytest.raises(DataError) as caught:
         run(counting("sentense"), source, tmp_path / "out.csv")
-    assert caught.value.mistakes == (f"{source}:1: no column 'sentense'; did you mean 'sentence'? (use --text sentence)",)
+    assert caught.value.mistakes == (
+        f"{source}:1: no column 'sentense'; did you mean 'sentence'? (use --text sentence)",
+    )
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 

@@ -97,7 +97,11 @@ def test_a_pipe_without_rows_gives_the_header(pipe):
     assert pipe(counting(), b"id,sentence\n") == b"id,sentence,label,score\n"
     with pytest.raises(DataError, match="standard input:1: the file is empty"):
         pipe(counting(), b"")
-    for header, use in ((b"words", "--text words"), (b"id,text", "--text COLUMN"), (b"id,a sentence", "--text 'a sentence'")):
+    for header, use in (
+        (b"words", "--text words"),
+        (b"id,text", "--text COLUMN"),
+        (b"id,a sentence", "--text 'a sentence'"),
+    ):
         with pytest.raises(DataError, match=rf"standard input:1: no column 'sentence'; .* \(use {use}\)$"):
             pipe(counting(), header + b"\n")
     with pytest.raises(DataError, match=r"no column 'one'; .* \(use --text COLUMN --text COLUMN\)$"):

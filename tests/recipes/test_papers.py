@@ -159,7 +159,7 @@ def test_every_recipe_has_a_quick_profile(made_up):
         values = read(source, "quick", made_up)
         assert values["encoder"] in ("minilm", "gte-small"), source
         blocks = values.get("stages") or [values]
-        for block in [*blocks, *(task for block in blocks for task in block["tasks"].values())]:
+        for block in [*blocks, *(task for part in blocks for task in part["tasks"].values())]:
             assert (block["rows"] or 0) <= 500 and (block["dev_rows"] or 0) <= 200, source
         assert all(block["epochs"] <= 2 and block["rows"] for block in blocks), source
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from plait.cli.complete import complete_recipe
 from plait.cli.option_names import as_options
-from plait.cli.train import complete_recipe, recipe_options
+from plait.cli.train import recipe_options
 
 if TYPE_CHECKING:
     from plait.training.estimate import TaskPreview

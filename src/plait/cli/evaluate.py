@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from plait.cli.complete import complete_task, complete_task_file
 from plait.cli.files import encoding_option, engine_option, log
 
 if TYPE_CHECKING:
@@ -20,7 +21,14 @@ _MOST_WORDS = 15  # of the heaviest and of the lightest
 @click.command()
 @click.argument("models", nargs=-1, required=True, type=click.Path(), metavar="MODEL…")
 @click.option("--split", type=click.Choice(["train", "dev", "test"]), default="dev", show_default=True)
-@click.option("--on", "files", multiple=True, metavar="TASK=FILE", help="Other labelled data for a task.")
+@click.option(
+    "--on",
+    "files",
+    multiple=True,
+    metavar="TASK=FILE",
+    help="Other labelled data for a task.",
+    shell_complete=complete_task_file,
+)
 @click.option(
     "--text",
     "text_columns",
@@ -52,6 +60,7 @@ _MOST_WORDS = 15  # of the heaviest and of the lightest
 @click.option(
     "--word-weights",
     metavar="TASK",
+    shell_complete=complete_task,
     help="For pooling: weighted, which words of this task's texts weigh most and least in an embedding.",
 )
 @click.option(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from plait.cli.complete import complete_task, complete_task_file
 from plait.cli.files import engine_option, file_options, log, process_file
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _SHOWN_CLASSES = 5  # of one prediction in a terminal
 
 @click.command()
 @click.argument("model", type=click.Path())
-@click.argument("task", required=False)
+@click.argument("task", required=False, shell_complete=complete_task)
 @click.argument("texts", nargs=-1, metavar="[TEXT [TEXT]]")
 @file_options(".csv, .jsonl or .parquet")
 @click.option(
@@ -35,6 +36,7 @@ _SHOWN_CLASSES = 5  # of one prediction in a terminal
     "--every",
     multiple=True,
     metavar="TASK=FILE…",
+    shell_complete=complete_task_file,
     help="Predict for several tasks, each with its own file; --output is a folder.",
 )
 @click.option("--leaderboard", is_flag=True, help="With --every: files in the format of CS224N's leaderboard.")

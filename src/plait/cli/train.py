@@ -6,19 +6,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
+
+from plait.cli.complete import complete_key, complete_profile, complete_recipe
 
 if TYPE_CHECKING:
     from plait.runs.result import Result
 
-__all__ = ["command", "complete_recipe", "recipe_options", "run_recipe"]
+__all__ = ["command", "recipe_options", "run_recipe"]
 
 
 def recipe_options(function: click.decorators.FC) -> click.decorators.FC:
     """The options that change a recipe, for every command that takes one."""
     for option in (
-        click.option("--profile", metavar="NAME", help="Apply this profile of the recipe."),
-        click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key: lr=1e-4."),
+        click.option(
+            "--profile",
+            metavar="NAME",
+            help="Apply this profile of the recipe; every recipe has quick.",
+            shell_complete=complete_profile,
+        ),
+        click.option(
+            "--set",
+            "overrides",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Override a key: lr=1e-4.",
+            shell_complete=complete_key,
+        ),
         click.option(
             "--data",
             type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -27,13 +40,6 @@ def recipe_options(function: click.decorators.FC) -> click.decorators.FC:
     ):
         function = option(function)
     return function
-
-
-def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete bundled recipes and files."""
-    names = sorted(path.stem for path in (Path(__file__).parent.parent / "recipes").glob("*.yaml"))
-    bundled = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-    return [*bundled, CompletionItem(incomplete, type="file")]
 
 
 @click.command()

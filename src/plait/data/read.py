@@ -205,9 +205,7 @@ def check_columns(name: str, table: Table, needed: Sequence[str], option: str = 
         if problem := only_column_problem(named):
             raise DataError(f"{name}:1: {problem}")
         use = f" (use {_columns_option(option, needed, missing, named)})" if option else ""
-        raise DataError(
-            *(f"{name}:1: no column {column!r}; {did_you_mean(column, named)}{use}" for column in missing)
-        )
+        raise DataError(*(f"{name}:1: no column {column!r}; {did_you_mean(column, named)}{use}" for column in missing))
 
 
 def _columns_option(option: str, needed: Sequence[str], missing: Sequence[str], named: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from plait.recipe.tree import KeyPath, Origin, Tree, dotted, load_tree, set_keys
 from plait.recipe.upgrade import FORMER_KEYS
 from plait.recipe.validate import VariantTables, complete_choices, validate_names
 
-__all__ = ["read_recipe", "recipe_from", "recipe_text", "standalone_text", "write_recipe"]
+__all__ = ["find_tree", "read_recipe", "recipe_from", "recipe_text", "standalone_text", "write_recipe"]
 
 
 def read_recipe(
@@ -32,10 +32,11 @@ def read_recipe(
     overrides: Sequence[str] = (),
 ) -> Recipe:
     """The recipe in a file, the bundled one of that name, or a row of a suite (SUITE#ROW), with overrides."""
-    return recipe_from(set_keys(_find_tree(source, profile), overrides), tables, data=data)
+    return recipe_from(set_keys(find_tree(source, profile), overrides), tables, data=data)
 
 
-def _find_tree(source: str | Path, profile: str | None) -> Tree:
+def find_tree(source: str | Path, profile: str | None = None) -> Tree:
+    """The tree of a recipe before it is validated; the source is the same as for `read_recipe`."""
     path = Path(source)
     if not path.is_file() and (bundled := BUNDLED / f"{source}.yaml").is_file():
         path = bundled

@@ -49,6 +49,7 @@ class Tree:
     values: dict[str, Any]
     origins: dict[KeyPath, Origin] = field(default_factory=dict)
     written: dict[KeyPath, KeyPath] = field(default_factory=dict)  # in a stage: path → its path in the recipe
+    profiles: tuple[str, ...] = ()  # that could be laid over it
 
     def as_written(self, path: KeyPath) -> KeyPath:
         """The path of a value in the recipe."""
@@ -105,7 +106,7 @@ def use_profile(tree: Tree, profile: str | None) -> Tree:
     if not isinstance(profiles, Mapping) or not all(isinstance(keys, Mapping) for keys in profiles.values()):
         raise RecipeError(f"{tree.origin(('profiles',))}: profiles: expected names, each with keys")
     if profile is None:
-        return Tree(values, tree.origins)
+        return Tree(values, tree.origins, profiles=tuple({**profiles, QUICK: {}}))
     if profile == QUICK and QUICK not in profiles:
         small = use_profile(tree, "laptop") if "laptop" in profiles else Tree(values, tree.origins)
         return replace(small, values=_merge(small.values, quick_keys(small.values)))

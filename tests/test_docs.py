@@ -6,15 +6,18 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
+from abc import ABC
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from plait.cli.main import cli
 from plait.data.kinds import KINDS
 from plait.data.read import FORMATS
 from plait.gradients.combine import COMBINERS
@@ -161,11 +164,25 @@ def test_recipes_of_the_docs_resolve(document, number, folder):
         assert bad == ({"topic": 2} if stage.bad_rows == "skip" else {})
 
 
-def test_commands_of_situations_run(folder, tiny_bert):
+def test_commands_of_situations_run(folder, tiny_bert, tiny_roberta, monkeypatch):
+    """Commands without a pipe run in this process, on the tiny encoders."""
+    encoders = {"encoder: minilm": tiny_bert, "encoder: xlm-roberta-base": tiny_roberta}
+    for recipe in blocks("docs/situations.md", "yaml")[1:]:
+        if name := re.match(r"# (\S+\.yaml)\n", recipe):
+            recipe = re.sub("epochs: \\d+", "epochs: 1", recipe).replace("max_length: 512", "max_length: 32")
+            for written, encoder in encoders.items():
+                recipe = recipe.replace(written, f"encoder: {encoder}")
+            (folder / name[1]).write_text(recipe, encoding="utf-8")
+    monkeypatch.chdir(folder)
     bundled = "plait train abbreviations"  # a recipe whose encoder is minilm
     for command in "".join(blocks("docs/situations.md", "sh")).splitlines():
-        run_command(command.replace(bundled, f"{bundled} --set encoder={tiny_bert} --set epochs=1"), folder)
+        command = command.replace(bundled, f"{bundled} --set encoder={tiny_bert} --set epochs=1")
+        if set(command) & set("|<>"):
+            run_command(command, folder)
+        else:
+            cli(shlex.split(command)[1:], standalone_mode=False)
     assert task_names(folder / "runs/abbreviations") == ["similarity"]
+    assert task_names(folder / "runs/more") == [*task_names(folder / "runs/first"), "topic"]
     with (folder / "predicted.csv").open(encoding="utf-8") as file:
         assert [row["sentence"] for row in csv.DictReader(file)] == sentences(60, seed=5, longest=30)
     assert len((folder / "predicted.jsonl").read_text(encoding="utf-8").splitlines()) == 60
@@ -173,8 +190,45 @@ def test_commands_of_situations_run(folder, tiny_bert):
     assert task_names(folder / "runs/both") == task_names(folder / "runs/soup") == task_names(folder / "runs/first")
 
 
-def test_code_of_situations_runs(folder, tiny_bert):
-    (code,) = blocks("docs/situations.md", "python")
+SITUATIONS = dict(
+    zip(("search", "duplicates", "langchain", "frames"), blocks("docs/situations.md", "python"), strict=True)
+)
+
+
+def run_situation(name: str, folder: Path, monkeypatch, capsys) -> str:
+    """What a Python block prints; it runs in this process."""
+    monkeypatch.chdir(folder)
+    exec(compile(SITUATIONS[name], f"docs/situations.md, {name}", "exec"), {})
+    return capsys.readouterr().out
+
+
+def test_search_of_situations_finds_the_closest(folder, monkeypatch, capsys):
+    lines = [line.partition("  ") for line in run_situation("search", folder, monkeypatch, capsys).splitlines()]
+    scores = [float(score) for score, _, _ in lines]
+    texts = [text for _, _, text in lines]
+    assert scores == sorted(scores, reverse=True) and len(texts) == 3
+    assert set(texts) <= set(sentences(60, seed=5, longest=30))
+
+
+def test_duplicates_of_situations_are_found(folder, monkeypatch, capsys):
+    shown = run_situation("duplicates", folder, monkeypatch, capsys)
+    found = re.fullmatch(r"60 texts, (\d+) different\n", shown)
+    assert found and 1 <= int(found[1]) <= len(set(sentences(60, seed=5, longest=30)))
+
+
+def test_langchain_of_situations_embeds(folder, monkeypatch, capsys):
+    try:
+        import langchain_core.embeddings  # noqa: F401
+    except ImportError:  # its base class, which has no code of its own
+        base = ModuleType("langchain_core.embeddings")
+        base.Embeddings = ABC
+        monkeypatch.setitem(sys.modules, "langchain_core", ModuleType("langchain_core"))
+        monkeypatch.setitem(sys.modules, "langchain_core.embeddings", base)
+    assert run_situation("langchain", folder, monkeypatch, capsys) == "16\n"
+
+
+def test_data_frames_of_situations_train(folder, tiny_bert):
+    code = SITUATIONS["frames"]
     assert '"minilm"' in code
     check = 'print(set(reviews["predicted"]) <= {"0", "1", "2", "3", "4"})'
     lines = run_python(f"{code}\n{check}".replace("minilm", str(tiny_bert)), folder)

@@ -1,0 +1,5 @@
+"""The command line in the process of the tests."""
+
+from command_line import plait
+
+__all__ = ["plait"]

@@ -52,10 +52,14 @@ def predict(plait) -> None:
     with Path("out.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["what they wrote"] for row in rows] == texts
-    assert all(row["label"] in ("high", "low") for row in rows)
+    assert all(row["prediction"] in ("high", "low") for row in rows)
+    uncertain = ("--output", "-", "--text", "what they wrote", "--abstain-below", "0.999", "--top-k", "1")
+    out, err = plait(*options[:-2], *uncertain)
+    assert [row["prediction"] for row in csv.DictReader(out.splitlines())] == [""] * 5
+    assert "5 of 5 rows have no prediction: its probability would be below 0.999" in err
     lines = "".join(json.dumps({"message": text}) + "\n" for text in texts)
     out, _ = plait("predict", "runs/mine", "tickets", "--input", "-", stdin=lines.encode())
-    assert [json.loads(line)["label"] for line in out.splitlines()] == [row["label"] for row in rows]
+    assert [json.loads(line)["prediction"] for line in out.splitlines()] == [row["prediction"] for row in rows]
     plait("embed", "runs/mine", "--input", "new.csv", "--text", "what they wrote", "--output", "vectors.npy")
     assert np.load("vectors.npy").shape == (5, 16)
 
@@ -65,9 +69,12 @@ def evaluate(plait) -> None:
     found = scores_of(plait("evaluate", "runs/mine", "--json")[0])
     assert set(found) == {"pairs", "tickets"}
     texts = sentences(30, 10)
-    write_table(Path("labelled.csv"), [("message", "mood"), *((text, mood_of(text)) for text in texts)])
-    out, _ = plait("evaluate", "runs/mine", "--on", "tickets=labelled.csv")
-    assert "tickets" in out and "pairs" not in out
+    write_table(Path("labelled.csv"), [("words", "answer"), *((text, mood_of(text)) for text in texts)])
+    columns = ("--text", "words", "--label", "answer", "--predictions", "rows.csv")
+    out, _ = plait("evaluate", "runs/mine", "--on", "tickets=labelled.csv", *columns)
+    assert "tickets" in out and "pairs" not in out and "precision" in out
+    with Path("rows.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["label"] for row in csv.DictReader(file)] == [mood_of(text) for text in texts]
     Path("data").rename("elsewhere")
     _, err = plait("evaluate", "runs/mine", code=2)
     assert "tickets.csv; give its folder with --data DIR, or labelled data with --on TASK=FILE" in err

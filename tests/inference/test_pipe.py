@@ -114,7 +114,7 @@ def test_the_commands_are_co_processes(trained_run, command):
             plait.stdin.flush()
             answer = json.loads(plait.stdout.readline())
             assert answer["sentence"] == text
-            assert answer["label"] in ("high", "low") if command[0] == "predict" else answer["embedding"]
+            assert answer["prediction"] in ("high", "low") if command[0] == "predict" else answer["embedding"]
         rest, errors = plait.communicate(timeout=60)
         assert (rest, plait.returncode) == (b"", 0), errors
         assert b"2 rows in standard output" in errors

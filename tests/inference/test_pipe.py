@@ -93,11 +93,14 @@ def test_a_job_answers_row_by_row(monkeypatch):
     job = threading.Thread(target=run_job, args=(counting(), "-", "-", None, SilentProgress()))
     job.start()
     with os.fdopen(to_job, "wb", buffering=0) as rows, os.fdopen(from_job, "rb") as answers:
+        timer = threading.Timer(60, rows.close)  # fail rather than wait for ever
+        timer.start()
         rows.write(b"sentence\n")
         assert answers.readline() == b"sentence,label,score\n"
         for word in (b"one", b"two", b"three"):
             rows.write(word + b"\n")
             assert answers.readline() == b"%s,%s,%d.0\n" % (word, word[:1], len(word))
+        timer.cancel()
         rows.close()
         job.join(60)
         sys.stdout.close()
@@ -109,12 +112,15 @@ def test_a_job_answers_row_by_row(monkeypatch):
 def test_the_commands_are_co_processes(trained_run, command):
     given = [sys.executable, "-m", "plait", *(word.format(model=trained_run) for word in command), "--input", "-"]
     with subprocess.Popen(given, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as plait:
+        timer = threading.Timer(120, plait.kill)
+        timer.start()
         for text in ("a good film", "a bad film"):
             plait.stdin.write(json.dumps({"sentence": text}).encode() + b"\n")
             plait.stdin.flush()
             answer = json.loads(plait.stdout.readline())
             assert answer["sentence"] == text
             assert answer["prediction"] in ("high", "low") if command[0] == "predict" else answer["embedding"]
+        timer.cancel()
         rest, errors = plait.communicate(timeout=60)
         assert (rest, plait.returncode) == (b"", 0), errors
         assert b"2 rows in standard output" in errors

@@ -9,6 +9,7 @@ import numpy as np
 from plait.data.examples import text_problem, value_problem
 from plait.data.frames import columns_of, is_frame
 from plait.errors import DataError, ModelError, RequestError, did_you_mean
+from plait.inference.cosines import unit_vectors
 from plait.inference.decision import Decision
 from plait.inference.predictions import Predictions
 from plait.model.directory.load import EngineName, LoadedModel, load_model
@@ -103,7 +104,7 @@ class Predictor:
     def similarity(self, first: Iterable[str], second: Iterable[str]) -> np.ndarray:
         """The cosine of every text of the first list with every text of the second: (first, second)."""
         given = _as_texts(first, "first"), _as_texts(second, "second")
-        a_nD, b_mD = (_unit_vectors(self.embed_column(texts).vectors_nD.numpy()) for texts in given)
+        a_nD, b_mD = (unit_vectors(self.embed_column(texts).vectors_nD.numpy()) for texts in given)
         cosines: np.ndarray = a_nD @ b_mD.T
         return cosines
 
@@ -113,11 +114,6 @@ class Predictor:
             hint = did_you_mean(name, self.tasks) if self.tasks else "it is a plain encoder, which only embeds"
             raise RequestError(f"the model has no task {name!r}; {hint}")
         return self.tasks[name]
-
-
-def _unit_vectors(vectors_nD: np.ndarray) -> np.ndarray:
-    scaled: np.ndarray = vectors_nD / np.maximum(np.linalg.norm(vectors_nD, axis=1, keepdims=True), 1e-12)
-    return scaled
 
 
 def _as_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:

@@ -109,8 +109,8 @@ def predict_embedded(model: Model, task: str, views: Mapping[str, Tensor]) -> Pr
     """What a task's head predicts for embeddings (n, D) of each view that were computed before."""
     spec = model.tasks[task]
     with torch.inference_mode():
-        outputs_nC = model.outputs(task, [views[view].to(model.device) for view in spec.views])
-    return decode(outputs_nC.float().cpu().numpy(), spec)
+        outputs_nC = model.precise_outputs(task, [views[view] for view in spec.views])
+    return decode(outputs_nC.numpy(), spec)
 
 
 def embed_texts(model: AnyModel, texts: Sequence[str], *, advance: Advance | None = None) -> Embedded:

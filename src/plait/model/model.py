@@ -10,6 +10,7 @@ from typing import Protocol, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from plait.data.batch import Batch
 from plait.data.tokenize import TextTokenizer
@@ -139,6 +140,16 @@ class Model(nn.Module):
         outputs_BC: Tensor = self.head(task)(*views_BD)
         return outputs_BC
 
+    def precise_outputs(self, task: str, views_BD: Sequence[Tensor]) -> Tensor:
+        """The same in float64 on the CPU, rounded to float32: a row's outputs do not depend on the rows beside it.
+
+        In float32 they do, in the last bits: products of one row and of many are summed in different orders.
+        """
+        views_BD = [view_BD.double().cpu() for view_BD in views_BD]
+        if self.shared_layer is not None:
+            views_BD = [_in_float64(self.shared_layer, view_BD) for view_BD in views_BD]
+        return _in_float64(self.head(task), *views_BD).float()
+
     def head(self, task: str) -> nn.Module:
         """The head of a task, its own or that of another."""
         return self.heads[self.tasks[task].head_task]
@@ -172,3 +183,11 @@ class Model(nn.Module):
         """Outputs (B, C) for a batch of one task."""
         views = self.encode(batch).views
         return self.outputs(batch.task, [views[view] for view in self.tasks[batch.task].views])
+
+
+def _in_float64(module: nn.Module, *inputs: Tensor) -> Tensor:
+    """What a module computes with its weights in float64, on the CPU."""
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    weights = {name: tensor.to("cpu", torch.float64) for name, tensor in tensors.items()}
+    outputs: Tensor = functional_call(module, weights, inputs)
+    return outputs

@@ -32,6 +32,7 @@ def make_app(service: Service) -> FastAPI:
         description="One encoder, several sentence tasks.",
         docs_url=None,  # FastAPI's own page fetches its scripts from another server
         redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
     app.include_router(openai_router)

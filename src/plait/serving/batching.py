@@ -9,7 +9,7 @@ import heapq
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from plait.serving.errors import ApiError
 from plait.serving.examples import Example
 
-__all__ = ["Batch", "Queue", "Ticket"]
+__all__ = ["Queue", "Ticket", "WorkBatch"]
 
 _BATCH_TOKENS = 2048  # what one worker encodes in one pass
 _WINDOW = 4  # batches' worth of tokens among which a batch is chosen by length
@@ -67,7 +67,7 @@ class _Entry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Batch:
+class WorkBatch:
     """What a worker encodes in one pass."""
 
     model: str
@@ -92,10 +92,10 @@ class Queue:
     speed: float = 0.0  # tokens per second of one worker
     workers: int = 1
     _heaps: dict[str, list[_Entry]] = field(default_factory=dict)  # of each model
-    _again: deque[Batch] = field(default_factory=deque)  # whose worker died
+    _again: deque[WorkBatch] = field(default_factory=deque)  # whose worker died
     _takers: deque[asyncio.Future[None]] = field(default_factory=deque)
     _now: float = 0.0  # the highest tag that was served
-    _order: count[int] = field(default_factory=count)
+    _order: Iterator[int] = field(default_factory=count)
     _waking: bool = False
 
     def put(self, ticket: Ticket) -> None:
@@ -123,7 +123,7 @@ class Queue:
         ticket.waiting_tokens = 0
         ticket.done.cancel()
 
-    def put_back(self, batch: Batch) -> None:
+    def put_back(self, batch: WorkBatch) -> None:
         """Take back a batch whose worker died; each of its requests is tried once more, alone."""
         for ticket in batch.tickets:
             ticket.attempts += 1
@@ -132,7 +132,7 @@ class Queue:
                 self.drop(ticket)
                 continue
             own = [entry for entry in batch.entries if entry[0] is ticket]
-            self._again.append(Batch(batch.model, own, sum(ticket.examples[number].tokens for _, number in own)))
+            self._again.append(WorkBatch(batch.model, own, sum(ticket.examples[number].tokens for _, number in own)))
         self._wake()
 
     def seconds_to_wait(self) -> int:
@@ -145,7 +145,7 @@ class Queue:
         speed = tokens / max(seconds, 1e-6)
         self.speed = _MEMORY * self.speed + (1 - _MEMORY) * speed if self.speed else speed
 
-    async def take(self, seconds: float) -> Batch | None:
+    async def take(self, seconds: float) -> WorkBatch | None:
         """The next batch; None if nothing comes within that time."""
         end = time.monotonic() + seconds
         while (batch := self._next()) is None:
@@ -172,7 +172,7 @@ class Queue:
             if not taker.done():
                 taker.set_result(None)
 
-    def _next(self) -> Batch | None:
+    def _next(self) -> WorkBatch | None:
         while self._again:
             batch = self._again.popleft()
             if not batch.entries[0][0].is_over:
@@ -189,7 +189,7 @@ class Queue:
         self.tokens -= tokens
         for entry in entries:
             entry.ticket.waiting_tokens -= entry.tokens
-        return Batch(entries[0].ticket.model, [(entry.ticket, entry.number) for entry in entries], tokens)
+        return WorkBatch(entries[0].ticket.model, [(entry.ticket, entry.number) for entry in entries], tokens)
 
     def _budget(self) -> int:
         """Tokens for the next batch: with several free workers, each gets its share."""

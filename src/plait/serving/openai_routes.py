@@ -9,15 +9,15 @@ from fastapi import APIRouter, Request, Response
 from plait.serving.errors import ApiError
 from plait.serving.examples import EMBEDDING
 from plait.serving.routes import ERRORS, as_list, json_response, leaving, service_of
-from plait.serving.schemas import EmbeddingRequest, EmbeddingResponse, ModelList
+from plait.serving.schemas import EmbeddingRequest, EmbeddingResponse, ModelEntry, ModelList
 
 __all__ = ["openai_router"]
 
 openai_router = APIRouter(prefix="/v1", responses=ERRORS, tags=["OpenAI"])
 
 
-@openai_router.post("/embeddings", response_model=EmbeddingResponse)
-async def embeddings(request: Request, body: EmbeddingRequest) -> Response:
+@openai_router.post("/embeddings", name="embeddings", response_model=EmbeddingResponse)
+async def _embeddings(request: Request, body: EmbeddingRequest) -> Response:
     """The embedding of each text, in the shape of OpenAI's API."""
     service = service_of(request)
     served = service.model(body.model)
@@ -55,11 +55,18 @@ def _encode(vector_D: np.ndarray, form: str) -> Any:
     return base64.b64encode(vector_D.astype("<f4").tobytes()).decode() if form == "base64" else vector_D
 
 
-@openai_router.get("/models", response_model=ModelList)
-async def models(request: Request) -> Response:
+@openai_router.get("/models", name="models", response_model=ModelList)
+async def _models(request: Request) -> Response:
     """The models by name."""
-    service = service_of(request)
-    entries = [
-        {"id": name, "object": "model", "created": service.started, "owned_by": "plait"} for name in service.pool.models
-    ]
+    entries = [_entry(request, name) for name in service_of(request).pool.models]
     return json_response({"object": "list", "data": entries})
+
+
+@openai_router.get("/models/{model}", name="model", response_model=ModelEntry)
+async def _model(request: Request, model: str) -> Response:
+    """One of the models."""
+    return json_response(_entry(request, service_of(request).model(model).name))
+
+
+def _entry(request: Request, name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": service_of(request).started, "owned_by": "plait"}

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from plait.errors import PlaitError
-from plait.serving.batching import Batch, Queue, Ticket
+from plait.serving.batching import Queue, Ticket, WorkBatch
 from plait.serving.examples import EMBEDDING, Example, Member, make_examples, pack_examples
 from plait.serving.metrics import Metrics
 from plait.serving.settings import Settings
@@ -175,7 +175,7 @@ class Pool:
         header, payload = pack_examples([self._checks[name]])
         await worker.ask({"model": name, **header}, payload, self._limits.worker_seconds)
 
-    async def _answer(self, worker: Worker, batch: Batch) -> None:
+    async def _answer(self, worker: Worker, batch: WorkBatch) -> None:
         header, payload = pack_examples(batch.examples)
         began = time.monotonic()
         answer, found = await worker.ask({"model": batch.model, **header}, payload, self._limits.worker_seconds)

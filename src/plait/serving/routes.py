@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 from fastapi import APIRouter, Query, Request, Response
 
+from plait.inference.cosines import unit_vectors
 from plait.serving.errors import ApiError
 from plait.serving.examples import EMBEDDING
 from plait.serving.predictions import relevance, shape_prediction, validate_shape
@@ -78,8 +79,8 @@ def as_list(texts: str | list[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else texts
 
 
-@router.post("/predict/{task}", response_model=PredictResponse, tags=["tasks"])
-async def predict(request: Request, task: str, body: PredictRequest, model: _ModelName = None) -> Response:
+@router.post("/predict/{task}", name="predict", response_model=PredictResponse, tags=["tasks"])
+async def _predict(request: Request, task: str, body: PredictRequest, model: _ModelName = None) -> Response:
     """What a task predicts for texts, pairs or triplets."""
     service = service_of(request)
     served = service.model(model)
@@ -106,8 +107,8 @@ def _columns(task: str, about: Mapping[str, Any], body: PredictRequest) -> tuple
     return [[row[side] for row in rows] for side in range(about["texts"])], needed
 
 
-@router.post("/analyze", response_model=AnalyzeResponse, tags=["tasks"])
-async def analyze(request: Request, body: AnalyzeRequest, model: _ModelName = None) -> Response:
+@router.post("/analyze", name="analyze", response_model=AnalyzeResponse, tags=["tasks"])
+async def _analyze(request: Request, body: AnalyzeRequest, model: _ModelName = None) -> Response:
     """Every task that reads one text, and the embedding, in one pass of the encoder."""
     service = service_of(request)
     served = service.model(model)
@@ -131,8 +132,8 @@ async def analyze(request: Request, body: AnalyzeRequest, model: _ModelName = No
     return json_response({"model": served.name, "results": results, "usage": found.usage})
 
 
-@router.post("/similarity", response_model=SimilarityResponse, tags=["embeddings"])
-async def similarity(request: Request, body: SimilarityRequest, model: _ModelName = None) -> Response:
+@router.post("/similarity", name="similarity", response_model=SimilarityResponse, tags=["embeddings"])
+async def _similarity(request: Request, body: SimilarityRequest, model: _ModelName = None) -> Response:
     """The cosine of every text of one list with every text of another."""
     service = service_of(request)
     served = service.model(model)
@@ -145,21 +146,23 @@ async def similarity(request: Request, body: SimilarityRequest, model: _ModelNam
     found = await service.embed(served, texts, where, leaving(request))
     cosines_nm: Any = [[] for _ in first]
     if first and second:
-        unit_nD = _unit_vectors([answer[EMBEDDING] for answer in found.answers])
-        others_mD = unit_nD if body.second is None else unit_nD[len(first) :]
+        unit_nD = unit_vectors(np.stack([answer[EMBEDDING] for answer in found.answers]))
+        others_mD = (
+            unit_nD.copy() if body.second is None else unit_nD[len(first) :]
+        )  # numpy squares a matrix differently
         cosines_nm = await asyncio.to_thread(lambda: unit_nD[: len(first)] @ others_mD.T)
     return json_response({"model": served.name, "similarities": cosines_nm, "usage": found.usage})
 
 
-@router.post("/rerank", response_model=RerankResponse, tags=["embeddings"])
-async def rerank(request: Request, body: RerankRequest, model: _ModelName = None) -> Response:
+@router.post("/rerank", name="rerank", response_model=RerankResponse, tags=["embeddings"])
+async def _rerank(request: Request, body: RerankRequest, model: _ModelName = None) -> Response:
     """Texts in the order in which they fit a query, best first."""
     service = service_of(request)
     served = service.model(model)
     if body.task is None:
         found = await service.embed(served, [body.query, *body.texts], "query and texts", leaving(request))
-        unit_nD = _unit_vectors([answer[EMBEDDING] for answer in found.answers])
-        scores = (unit_nD[1:] @ unit_nD[0]).tolist()
+        unit_nD = unit_vectors(np.stack([answer[EMBEDDING] for answer in found.answers]))
+        scores = (unit_nD[:1] @ unit_nD[1:].T)[0].tolist()
     else:
         name = relevance(body.task, service.task(served, body.task))
         columns = [[body.query] * len(body.texts), body.texts]
@@ -174,39 +177,33 @@ async def rerank(request: Request, body: RerankRequest, model: _ModelName = None
     return json_response({"model": served.name, "results": results, "usage": found.usage})
 
 
-def _unit_vectors(vectors: Sequence[np.ndarray]) -> np.ndarray:
-    vectors_nD = np.stack(vectors)
-    scaled: np.ndarray = vectors_nD / np.maximum(np.linalg.norm(vectors_nD, axis=1, keepdims=True), 1e-12)
-    return scaled
-
-
-@router.get("/model", response_model=ModelResponse, tags=["models"])
-async def describe(request: Request, model: _ModelName = None) -> Response:
+@router.get("/model", name="describe", response_model=ModelResponse, tags=["models"])
+async def _describe(request: Request, model: _ModelName = None) -> Response:
     """The tasks of a model, their labels or ranges, and their scores."""
     return json_response(service_of(request).model(model).about)
 
 
-@router.post("/reload", response_model=ReloadResponse, tags=["models"])
-async def reload(request: Request) -> Response:
+@router.post("/reload", name="reload", response_model=ReloadResponse, tags=["models"])
+async def _reload(request: Request) -> Response:
     """Load the models from their directories again and exchange them; no request is lost."""
     return json_response({"changed": await service_of(request).reload()})
 
 
-@router.get("/health", response_model=StatusResponse, tags=["server"])
-async def health() -> Response:
+@router.get("/health", name="health", response_model=StatusResponse, tags=["server"])
+async def _health() -> Response:
     """Whether the server runs; needs no token."""
     return json_response({"status": "ok"})
 
 
-@router.get("/ready", response_model=StatusResponse, tags=["server"])
-async def ready(request: Request) -> Response:
+@router.get("/ready", name="ready", response_model=StatusResponse, tags=["server"])
+async def _ready(request: Request) -> Response:
     """Whether every worker made a forward pass within the last seconds."""
     if not service_of(request).is_ready:
         raise ApiError(503, "not_ready", "a worker is missing, busy for too long, or the server stops", retry_after=1)
     return json_response({"status": "ready"})
 
 
-@router.get("/metrics", tags=["server"], response_class=Response)
-async def metrics(request: Request) -> Response:
+@router.get("/metrics", name="metrics", tags=["server"], response_class=Response)
+async def _metrics(request: Request) -> Response:
     """Figures for Prometheus."""
     return Response(service_of(request).metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")

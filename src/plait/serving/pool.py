@@ -18,7 +18,8 @@ from plait.serving.worker_process import WorkerFailed, WorkerProcess
 
 __all__ = ["Pool", "ServedModel", "StartWorker", "Worker"]
 
-_LONGEST_PAUSE = 30.0  # seconds between two attempts to start a worker
+_CHECK = "a"  # the text of the forward pass that an idle worker makes
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0  # seconds before another worker is started
 _log = logging.getLogger("plait.serving")
 
 
@@ -75,7 +76,7 @@ class Pool:
         first = await self._start_worker()
         self.models = {name: ServedModel(name, first.models[name]) for name in self._settings.models}
         self._engines = {name: model.about["engine"] for name, model in self.models.items()}
-        self._checks = {name: model.examples([EMBEDDING], [["ready"]])[0] for name, model in self.models.items()}
+        self._checks = {name: model.examples([EMBEDDING], [[_CHECK]])[0] for name, model in self.models.items()}
         self._workers[0] = first
         self._tasks = [asyncio.create_task(self._tend(place)) for place in range(len(self._workers))]
 
@@ -133,7 +134,7 @@ class Pool:
 
     async def _tend(self, place: int) -> None:
         """Keep one worker running and busy."""
-        pause = 0.1
+        pause = _FIRST_PAUSE
         while True:
             worker = self._workers[place]
             if worker is None:
@@ -146,24 +147,24 @@ class Pool:
                     continue
                 self._workers[place] = worker
             self.queue.workers = self.workers
-            pause = 0.1
             try:
+                await self._check(worker)
+                pause = _FIRST_PAUSE
                 await self._work(worker)
             except WorkerFailed as error:
                 _log.error("worker %d %s; starting another", place, error)
                 self._metrics.restarts.inc()
                 self._workers[place] = None
                 await worker.stop()
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _work(self, worker: Worker) -> None:
         """Answer batch after batch; an idle worker makes a forward pass now and then."""
-        for name in self._checks:
-            await self._check(worker, name)
         while True:
             batch = await self.queue.take(self._limits.check_seconds)
             if batch is None:
-                for name in self._checks:
-                    await self._check(worker, name)
+                await self._check(worker)
                 continue
             try:
                 await self._answer(worker, batch)
@@ -171,9 +172,11 @@ class Pool:
                 self.queue.put_back(batch)
                 raise
 
-    async def _check(self, worker: Worker, name: str) -> None:
-        header, payload = pack_examples([self._checks[name]])
-        await worker.ask({"model": name, **header}, payload, self._limits.worker_seconds)
+    async def _check(self, worker: Worker) -> None:
+        """A forward pass of every model."""
+        for name, example in self._checks.items():
+            header, payload = pack_examples([example])
+            await worker.ask({"model": name, **header}, payload, self._limits.worker_seconds)
 
     async def _answer(self, worker: Worker, batch: WorkBatch) -> None:
         header, payload = pack_examples(batch.examples)

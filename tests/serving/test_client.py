@@ -121,7 +121,7 @@ def test_closed_connection_is_opened_again(scripted):
 def test_no_server_is_reported():
     with (
         plait.Client("http://127.0.0.1:1") as client,
-        pytest.raises(ExecutionError, match=r"127\.0\.0\.1:1: no answer"),
+        pytest.raises(ExecutionError, match="1:1: no answer"),
     ):
         client.predict("tags", ["a"])
 

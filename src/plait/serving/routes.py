@@ -40,6 +40,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     for status, about in {
         400: "The request is not valid HTTP or JSON.",
         401: "The token is missing or wrong.",
+        403: "A server without a token answers only to local names.",
         404: "There is no such model, task or route.",
         408: "The request took too long to arrive.",
         413: "The request is over a limit.",

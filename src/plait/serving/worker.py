@@ -1,11 +1,13 @@
 """A process that holds the models and answers batch after batch.
 
-`python -m plait.serving.worker OPTIONS` reads batches from standard input and writes their answers to standard output
-until the input ends, which also happens when the server dies. OPTIONS is JSON: the models with their engines.
+`python -m plait.serving.worker SOCKET MODELS` reads batches from a socket that it inherits and writes their answers
+until the server closes it or dies. MODELS is JSON: name → directory and engine.
 """
 
+import contextlib
 import json
 import os
+import socket
 import sys
 from typing import IO, Any
 
@@ -14,6 +16,7 @@ import torch
 from plait.data.labels import Labels
 from plait.errors import PlaitError
 from plait.inference.predictor import Predictor, load
+from plait.model.directory.load import EngineName
 from plait.serving.answer import answer_examples
 from plait.serving.examples import EMBEDDING, unpack_examples
 from plait.serving.wire import pack_message, read_message
@@ -72,7 +75,7 @@ def answer_batch(predictor: Predictor, header: dict[str, Any], payload: bytes) -
     return {"answers": answers}, vectors_kD.tobytes()
 
 
-def _serve(options: dict[str, Any], requests: IO[bytes], answers: IO[bytes]) -> None:
+def _serve(sources: dict[str, tuple[str, EngineName]], requests: IO[bytes], answers: IO[bytes]) -> None:
     def write(header: dict[str, Any], payload: bytes = b"") -> None:
         answers.write(pack_message(header, payload))
         answers.flush()
@@ -81,7 +84,7 @@ def _serve(options: dict[str, Any], requests: IO[bytes], answers: IO[bytes]) -> 
     try:
         models = {
             name: load(source, engine=engine, log=lambda message: print(message, file=sys.stderr, flush=True))
-            for name, (source, engine) in options["models"].items()
+            for name, (source, engine) in sources.items()
         }
     except PlaitError as error:
         write({"mistakes": error.mistakes})
@@ -96,7 +99,7 @@ def _serve(options: dict[str, Any], requests: IO[bytes], answers: IO[bytes]) -> 
 
 
 if __name__ == "__main__":
-    pipe = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not get between the answers
-    _serve(json.loads(sys.argv[1]), sys.stdin.buffer, pipe)
+    number, models = sys.argv[1:]
+    with socket.socket(fileno=int(number)) as given, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        _serve(json.loads(models), given.makefile("rb"), given.makefile("wb"))
     os._exit(0)  # Python's shutdown with torch takes half a second

@@ -4,18 +4,18 @@ S inputs, B batch, N tokens, D width, C outputs.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from plait.data.batch import Batch
 from plait.data.tokenize import TextTokenizer
 from plait.encoder.bert import Encoder
-from plait.encoder.cpu.prepared import Prepared
+from plait.encoder.cpu.prepared import Prepared, weight_versions
 from plait.encoder.packing import Packed, pack
 from plait.heads import Head
 from plait.model.tasks import TaskSpec
@@ -97,6 +97,7 @@ class Model(nn.Module):
         self.precision = precision
         self.engine: Engine | None = None
         self._prepared: Prepared | None = None
+        self._precise: dict[nn.Module, tuple[list[tuple[int, int]], nn.Module]] = {}  # head → its copy in float64
 
     @property
     def members(self) -> "tuple[Model, ...]":
@@ -115,6 +116,7 @@ class Model(nn.Module):
         """Switch to training; the weights that were prepared for inference are dropped, since they will change."""
         if mode:
             self._prepared = None
+            self._precise = {}
         return super().train(mode)
 
     def prepared(self) -> Prepared | None:
@@ -147,8 +149,18 @@ class Model(nn.Module):
         """
         views_BD = [view_BD.double().cpu() for view_BD in views_BD]
         if self.shared_layer is not None:
-            views_BD = [_in_float64(self.shared_layer, view_BD) for view_BD in views_BD]
-        return _in_float64(self.head(task), *views_BD).float()
+            layer = self._in_float64(self.shared_layer)
+            views_BD = [layer(view_BD) for view_BD in views_BD]
+        outputs_BC: Tensor = self._in_float64(self.head(task))(*views_BD)
+        return outputs_BC.float()
+
+    def _in_float64(self, module: nn.Module) -> nn.Module:
+        """A copy of a part of the model on the CPU; made on first use, and after weights were loaded."""
+        versions = weight_versions(module)
+        before = self._precise.get(module)
+        if before is None or before[0] != versions:
+            self._precise[module] = before = versions, deepcopy(module).to("cpu", torch.float64)
+        return before[1]
 
     def head(self, task: str) -> nn.Module:
         """The head of a task, its own or that of another."""
@@ -183,11 +195,3 @@ class Model(nn.Module):
         """Outputs (B, C) for a batch of one task."""
         views = self.encode(batch).views
         return self.outputs(batch.task, [views[view] for view in self.tasks[batch.task].views])
-
-
-def _in_float64(module: nn.Module, *inputs: Tensor) -> Tensor:
-    """What a module computes with its weights in float64, on the CPU."""
-    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    weights = {name: tensor.to("cpu", torch.float64) for name, tensor in tensors.items()}
-    outputs: Tensor = functional_call(module, weights, inputs)
-    return outputs

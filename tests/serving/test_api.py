@@ -55,33 +55,29 @@ def test_no_texts_give_no_predictions(server):
     assert server.answer("/rerank", {"query": "a", "texts": []})["results"] == []
 
 
-def test_top_k_sorts_and_cuts_the_probabilities(server):
-    (full,) = server.answer("/predict/mood", {"texts": "the film"})["predictions"]
-    (cut,) = server.answer("/predict/mood", {"texts": "the film", "top_k": 2})["predictions"]
-    best = sorted(full["probabilities"].items(), key=lambda item: -item[1])[:2]
-    assert list(cut["probabilities"].items()) == best
-    assert (cut["label"], cut["score"]) == (full["label"], full["score"])
-
-
-def test_threshold_decides_yes_or_no(server):
-    yes = server.answer("/predict/same", {"pairs": ["a dog", "a cat"], "threshold": 0})["predictions"][0]
-    no = server.answer("/predict/same", {"pairs": ["a dog", "a cat"], "threshold": 1})["predictions"][0]
-    assert (yes["label"], no["label"]) == ("yes", "no")
-    assert yes["score"] == yes["probabilities"]["yes"] and no["score"] == no["probabilities"]["no"]
-
-
-def test_threshold_assigns_labels_of_a_multilabel_task(server):
-    everything = server.answer("/predict/tags", {"texts": "the film", "threshold": 0})["predictions"][0]
-    nothing = server.answer("/predict/tags", {"texts": "the film", "threshold": 1})["predictions"][0]
-    assert (everything["label"], nothing["label"]) == (["x", "y"], [])
-    assert nothing["score"] == 1 - max(nothing["probabilities"].values())
-
-
-def test_threshold_withholds_a_class_that_is_not_likely_enough(server):
-    (found,) = server.answer("/predict/mood", {"texts": "the film"})["predictions"]
-    (sure,) = server.answer("/predict/mood", {"texts": "the film", "threshold": found["score"]})["predictions"]
-    (unsure,) = server.answer("/predict/mood", {"texts": "the film", "threshold": 1})["predictions"]
-    assert sure["label"] == found["label"] and unsure["label"] is None
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [
+        ("mood", {"top_k": 2}),
+        ("mood", {"abstain_below": 0.5}),
+        ("best", {"abstain_below": 0.7, "top_k": 1}),
+        ("tags", {"threshold": 0.52}),
+        ("tags", {"threshold": 0.9, "top_k": 1}),
+        ("same", {"threshold": 0.45}),
+        ("same", {"threshold": 0.55, "abstain_below": 0.52}),
+        ("far", {"abstain_below": 0.6}),
+    ],
+)
+def test_options_of_predictions_mean_the_same_as_in_python(server, predictor, task, options):
+    rows = examples(task, 20)
+    answer = server.answer(f"/predict/{task}", {KEYS[len(TASKS[task][0])]: rows, **options})
+    given = rows if isinstance(rows[0], str) else [tuple(row) for row in rows]
+    expected = predictor.predict(task, given, **options)
+    assert answer["predictions"] == [shown(one) for one in expected]
+    assert [list(one["probabilities"]) for one in answer["predictions"]] == [
+        list(one.probabilities) for one in expected
+    ]
+    assert list(expected) != list(predictor.predict(task, given))
 
 
 def test_analyze_asks_every_task_in_one_pass(serve, predictor):
@@ -192,10 +188,24 @@ def test_several_models_are_chosen_by_name(serve, untrained, tiny_bert):
             {"pairs": ["a", "b"], "top_k": 1},
             422,
             "invalid_request",
-            "top_k: the task 'near' predicts a",
+            "top_k is for classes, not for scores",
         ),
         ("/predict/mood", {"texts": 3, "topk": 2}, 422, "invalid_request", "topk: Extra inputs are not permitted"),
         ("/predict/mood", {"texts": "a", "top_k": 0}, 422, "invalid_request", "top_k: Input should be greater than"),
+        (
+            "/predict/mood",
+            {"texts": "a", "threshold": 0.3},
+            422,
+            "invalid_request",
+            "multilabel tasks; use abstain_below",
+        ),
+        (
+            "/predict/tags",
+            {"texts": "a", "abstain_below": 0.3},
+            422,
+            "invalid_request",
+            "with one label; use threshold",
+        ),
         ("/analyze", {"texts": "a", "tasks": ["same"]}, 422, "invalid_request", "'same' reads more than one text"),
         ("/analyze", {"texts": "a", "tasks": [], "embedding": False}, 422, "invalid_request", "nothing is asked for"),
         (

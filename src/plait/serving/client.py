@@ -64,14 +64,20 @@ class Client:
             self._free.get().close()
 
     def predict(
-        self, task: str, texts: _Texts, *, top_k: int | None = None, threshold: float | None = None
+        self,
+        task: str,
+        texts: _Texts,
+        *,
+        threshold: float | None = None,
+        abstain_below: float | None = None,
+        top_k: int | None = None,
     ) -> list[Prediction]:
-        """The task's prediction for each text, pair or triplet of texts."""
+        """The task's prediction for each text, pair or triplet; the options are those of `Predictor.predict`."""
         rows = _listed(texts)
         if not rows:
             return []
         key = "texts" if isinstance(rows[0], str) else _KEYS.get(len(rows[0]), "texts")
-        body = {key: rows, "top_k": top_k, "threshold": threshold}
+        body = {key: rows, "threshold": threshold, "abstain_below": abstain_below, "top_k": top_k}
         return [_prediction(one) for one in self._ask(f"/predict/{quote(task, safe='')}", body)["predictions"]]
 
     def analyze(self, texts: Iterable[str]) -> list[tuple[dict[str, Prediction], np.ndarray]]:
@@ -187,10 +193,17 @@ class AsyncClient:
         self._client.close()
 
     async def predict(
-        self, task: str, texts: _Texts, *, top_k: int | None = None, threshold: float | None = None
+        self,
+        task: str,
+        texts: _Texts,
+        *,
+        threshold: float | None = None,
+        abstain_below: float | None = None,
+        top_k: int | None = None,
     ) -> list[Prediction]:
-        """The task's prediction for each text, pair or triplet of texts."""
-        return await self._run(partial(self._client.predict, task, texts, top_k=top_k, threshold=threshold))
+        """The task's prediction for each text, pair or triplet; the options are those of `Predictor.predict`."""
+        wishes = {"threshold": threshold, "abstain_below": abstain_below, "top_k": top_k}
+        return await self._run(lambda: self._client.predict(task, texts, **wishes))  # type: ignore[arg-type]
 
     async def analyze(self, texts: Iterable[str]) -> list[tuple[dict[str, Prediction], np.ndarray]]:
         """For each text, what every task that reads one text predicts, and the embedding."""

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 from plait.inference.cosines import unit_vectors
 from plait.serving.errors import ApiError
 from plait.serving.examples import EMBEDDING
-from plait.serving.predictions import relevance, shape_prediction, validate_shape
+from plait.serving.predictions import Wishes, relevance
 from plait.serving.schemas import (
     AnalyzeRequest,
     AnalyzeResponse,
@@ -86,10 +86,11 @@ async def _predict(request: Request, task: str, body: PredictRequest, model: _Mo
     service = service_of(request)
     served = service.model(model)
     about = service.task(served, task)
-    validate_shape(task, about, body.top_k, body.threshold)
+    wishes = Wishes(body.threshold, body.abstain_below, body.top_k)
+    wishes.check(task, about)
     columns, where = _columns(task, about, body)
     found = await service.ask(served, [task], columns, where, leaving(request))
-    predictions = [shape_prediction(answer[task], about, body.top_k, body.threshold) for answer in found.answers]
+    predictions = [wishes.apply(answer[task], about) for answer in found.answers]
     return json_response({"model": served.name, "task": task, "predictions": predictions, "usage": found.usage})
 
 
@@ -123,9 +124,10 @@ async def _analyze(request: Request, body: AnalyzeRequest, model: _ModelName = N
     if not asked:
         raise ApiError(422, "invalid_request", "tasks: nothing is asked for; name a task, or ask for the embedding")
     found = await service.ask(served, asked, [as_list(body.texts)], "texts", leaving(request))
+    wishes = Wishes(top_k=body.top_k)
     results = [
         {
-            "tasks": {name: shape_prediction(answer[name], served.tasks[name], body.top_k, None) for name in tasks},
+            "tasks": {name: wishes.apply(answer[name], served.tasks[name]) for name in tasks},
             "embedding": answer.get(EMBEDDING),
         }
         for answer in found.answers

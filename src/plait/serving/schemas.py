@@ -64,9 +64,9 @@ class PredictRequest(_Request):
     top_k: Annotated[int, Ge(1)] | None = Field(None, description="Only the most likely classes, most likely first.")
     threshold: _Share | None = Field(
         None,
-        description="The probability from which a label is assigned, instead of the task's own. With several classes, "
-        "the label is null if none reaches it.",
+        description="The probability from which a yes/no task says yes, and a multilabel task assigns a label.",
     )
+    abstain_below: _Share | None = Field(None, description="The label is null if its probability is lower.")
 
 
 class AnalyzeRequest(_Request):

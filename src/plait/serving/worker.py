@@ -33,7 +33,7 @@ def describe_model(predictor: Predictor) -> dict[str, Any]:
             "kind": spec.kind,
             "texts": len(spec.text),
             **_labels(spec.labels),
-            "threshold": spec.threshold if spec.kind in ("yes_no", "multilabel") else None,
+            "threshold": spec.threshold if spec.labels.about.is_yes_no or spec.labels.about.multilabel else None,
             "max_length": predictor.limit(name),
             "head": spec.head_name,
             "metric": spec.metric,

@@ -46,7 +46,7 @@ class InlineWorker:
 
 
 def carried(header: Any, payload: bytes = b"") -> tuple[Any, bytes]:
-    """A message as it arrives at the other end of a pipe."""
+    """A message as it arrives at the other end."""
     return read_message(io.BytesIO(pack_message(header, payload)))
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -55,8 +56,8 @@ class RealServer:
             time.sleep(0.05)
 
     def worker_pids(self) -> list[int]:
-        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True)
-        return [int(pid) for pid in listed.stdout.split()]
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in children.read_text().split()]
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """Its exit code and what it said on standard error."""

@@ -251,6 +251,7 @@ def test_commands_and_code_of_export_run(folder):
     assert run_python(code, folder) == "onnx (1, 16)\n"
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_commands_and_code_of_serving_run(folder):
     address = "http://127.0.0.1:8000"
     with running(str(folder / "runs/first/best"), "--workers", "1") as server:

@@ -37,6 +37,11 @@ def test_help_imports_neither_torch_nor_fastapi():
     assert done.stderr.strip() == "[]" and "--token-file" in done.stdout
 
 
+def test_server_does_not_import_torch():
+    code = "import sys, plait.serving.server, plait.serving.client; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
 def test_missing_extra_is_named(monkeypatch):
     from click.testing import CliRunner
 

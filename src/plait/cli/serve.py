@@ -15,7 +15,7 @@ _DEFAULTS = Limits()
 
 
 @click.command()
-@click.argument("models", nargs=-1, required=True, metavar="[NAME=]MODEL…")
+@click.argument("models", nargs=-1, required=True, type=click.Path(), metavar="[NAME=]MODEL…")
 @click.option("--host", default=Settings.host, show_default=True, help="The address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=Settings.port, show_default=True, help="0 chooses a free one."

@@ -18,7 +18,7 @@ def pack_message(header: Any, payload: bytes = b"") -> bytes:
 
 
 def read_message(file: IO[bytes]) -> tuple[Any, bytes]:
-    """The next message of a pipe; raises EOFError if the pipe ends."""
+    """The next message; raises EOFError if there is none."""
     header, payload = _LENGTHS.unpack(_read(file, _LENGTHS.size))
     return orjson.loads(_read(file, header)), _read(file, payload)
 

@@ -64,6 +64,11 @@ class WorkerProcess:
         worker.last_answer = time.monotonic()
         return worker
 
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
     async def ask(self, header: dict[str, Any], payload: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
         """Its answer to a message; raises WorkerFailed if none comes in time."""
         try:

@@ -106,6 +106,17 @@ async def test_work_of_those_who_left_is_dropped():
 
 
 @in_loop
+async def test_queue_of_dropped_work_is_empty():
+    queue = Queue(10_000)
+    gone = ticket(10, 20)
+    queue.put(gone)
+    queue.drop(gone)
+    assert queue.tokens == 0 and await queue.take(0.01) is None
+    queue.put(stays := ticket(30))
+    assert (await queue.take(1)).tickets == [stays]
+
+
+@in_loop
 async def test_full_queue_refuses_and_says_when_to_try_again():
     queue = Queue(1000)
     queue.put(ticket(800))

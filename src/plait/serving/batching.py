@@ -194,7 +194,7 @@ class Queue:
     def _budget(self) -> int:
         """Tokens for the next batch: with several free workers, each gets its share."""
         free = 1 + len(self._takers)
-        return min(_BATCH_TOKENS, -(-self.tokens // free))
+        return min(_BATCH_TOKENS, max(1, -(-self.tokens // free)))  # entries that nobody waits for count 0 tokens
 
     def _choose(self, heap: list[_Entry], budget: int) -> list[_Entry]:
         """The entry that is next, and those of the most similar length among the ones that follow it."""

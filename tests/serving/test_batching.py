@@ -1,7 +1,9 @@
 """The queue: fair order, texts of similar length together, a budget of tokens, nothing for those who left."""
 
 import asyncio
+import random
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -151,3 +153,33 @@ async def test_ticket_is_done_with_its_last_answer():
     assert not given.done.done()
     given.answer(0, "first")
     assert given.done.result() == ["first", "second"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_example_is_served_once_unless_it_was_dropped(seed):
+    async def play() -> None:
+        draw = random.Random(seed)
+        queue, served, dropped = Queue(10**9), Counter(), set()
+        tickets: list[Ticket] = []
+        for _ in range(200):
+            move = draw.random()
+            if move < 0.5:
+                tickets.append(ticket(*draw.choices(range(3, 600), k=draw.randint(1, 40)), model=draw.choice("ab")))
+                queue.put(tickets[-1])
+            elif move < 0.6 and tickets:
+                dropped.add(gone := draw.choice(tickets))
+                queue.drop(gone)
+            elif (batch := queue._next()) is not None:
+                assert batch.tokens <= 2048 and not dropped & set(batch.tickets)
+                if draw.random() < 0.1:
+                    queue.put_back(batch)
+                else:
+                    served.update(batch.entries)
+            assert queue.tokens >= 0
+        for batch in await take_all(queue):
+            served.update(batch.entries)
+        failed = {one for one in tickets if one.attempts > 1}
+        expected = {(one, n) for one in set(tickets) - dropped - failed for n in range(len(one.examples))}
+        assert queue.tokens == 0 and expected <= served.keys() and set(served.values()) == {1}
+
+    asyncio.run(play())

@@ -106,5 +106,6 @@ def command(
         raise RequestError(f'plait serve needs the package {error.name}; pip install "plait[serve]"') from None
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="plait: %(message)s")
     logging.getLogger("plait.serving").setLevel(logging.INFO)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of every invalid request
     names = ", ".join(settings.models)
     run_server(settings, lambda address: click.echo(f"Serving {names} on {address} (documentation: {address}/docs)"))

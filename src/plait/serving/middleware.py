@@ -20,6 +20,7 @@ from plait.serving.settings import Limits, is_local
 __all__ = ["Authorization", "BodyLimits", "RequestRecord", "send_error"]
 
 _OPEN = frozenset({"/health"})  # routes that need no token
+_LEFT = 499  # the status of a request whose client left before the answer
 _REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _log = logging.getLogger("plait.serving")
 
@@ -65,7 +66,7 @@ class RequestRecord:
             failed = ApiError(500, "internal_error", "the server failed; its log has the details under the request id")
             await send_error(send_with_id, failed, request_id)
         route = getattr(scope.get("route"), "path", "other")
-        self._metrics.requests.labels(route, str(status)).inc()
+        self._metrics.requests.labels(route, str(status or _LEFT)).inc()
         self._metrics.seconds.labels(route).observe(time.perf_counter() - began)
         return None
 

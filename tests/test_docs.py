@@ -33,7 +33,9 @@ from plait.recipe.task import Label, Source, Task
 from plait.resolve.run import resolve_run, resolve_tasks
 from plait.resolve.variants import VARIANTS
 from plait.schedules import LR_SCHEDULES, SCHEDULES
+from plait.serving.settings import Limits
 from plait.training.train import train
+from real_server import running
 from tiny import sentences
 
 REPO = Path(__file__).parent.parent
@@ -247,6 +249,34 @@ def test_commands_and_code_of_export_run(folder):
     assert (folder / "exported.npy").is_file()
     (code,) = blocks("docs/export.md", "python")
     assert run_python(code, folder) == "onnx (1, 16)\n"
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_commands_and_code_of_serving_run(folder):
+    address = "http://127.0.0.1:8000"
+    with running(str(folder / "runs/first/best"), "--workers", "1") as server:
+        for command in "".join(blocks("docs/serving.md", "sh")).splitlines():
+            assert json.loads(run_command(command.replace(address, server.address), folder))["model"] == "first"
+        ours, theirs = blocks("docs/serving.md", "python")
+        label, shape, _ = run_python(ours.replace(address, server.address), folder).splitlines()
+        assert label in {"0", "1", "2", "3", "4"} and shape == "(2, 16)"
+        assert run_python(theirs.replace(address, server.address), folder) == "2\n"
+
+
+def test_limits_of_serving_are_documented():
+    page = (REPO / "docs/serving.md").read_text(encoding="utf-8")
+    limits = Limits()
+    for number in (
+        limits.texts,
+        limits.characters,
+        limits.tokens,
+        limits.queue_tokens,
+        limits.cells,
+        limits.connections,
+    ):
+        assert f"| {number:,} |" in page
+    assert f"{limits.bytes // 2**20} MiB" in page and f"| {limits.seconds:g} s |" in page
+    assert f"{limits.header_seconds:g} s, {limits.body_seconds:g} s" in page and f"{limits.read_seconds:g} s" in page
 
 
 def test_tutorial_runs_from_start_to_end(tiny_bert, tmp_path):

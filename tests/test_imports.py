@@ -22,13 +22,13 @@ LEVELS = [
     {"model"},
     {"runs", "plugins"},
     {"resolve", "evaluation", "inference", "export"},
-    {"training", "drafting"},
+    {"training", "drafting", "serving"},
     {"experiments"},
     {"cli"},
 ]
 PURE = {"losses", "heads", "gradients"}  # functions of tensors: they import torch and these parts of plait only
 ALLOWED_IN_PURE = {"errors", "registry"}
-NEVER = {("inference", "losses"), ("inference", "gradients"), ("inference", "training")}
+NEVER = {(part, other) for part in ("inference", "serving") for other in ("losses", "gradients", "training")}
 
 MODULES = [
     "plait",

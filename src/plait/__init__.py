@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from plait.drafting.init import DraftedRecipe, init
     from plait.errors import PlaitError
     from plait.evaluation.evaluate_model import Evaluation, evaluate
-    from plait.inference.predictions import Prediction, Predictions
+    from plait.inference.prediction import Prediction
+    from plait.inference.predictions import Predictions
     from plait.inference.predictor import Predictor, load
     from plait.plugins import register_head, register_loss, register_metric, register_schedule
     from plait.progress import Progress, SilentProgress
     from plait.recipe.schema import Recipe
     from plait.runs.result import Result
+    from plait.serving.client import AsyncClient, Client
     from plait.training.check import Check, check
     from plait.training.train import train
 
@@ -31,7 +33,9 @@ os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
 
 __version__ = "0.2.0.dev0"
 __all__ = [
+    "AsyncClient",
     "Check",
+    "Client",
     "DraftedRecipe",
     "Evaluation",
     "PlaitError",
@@ -56,11 +60,13 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AsyncClient": "plait.serving.client",
     "Check": "plait.training.check",
+    "Client": "plait.serving.client",
     "DraftedRecipe": "plait.drafting.init",
     "Evaluation": "plait.evaluation.evaluate_model",
     "PlaitError": "plait.errors",
-    "Prediction": "plait.inference.predictions",
+    "Prediction": "plait.inference.prediction",
     "Predictions": "plait.inference.predictions",
     "Predictor": "plait.inference.predictor",
     "Progress": "plait.progress",

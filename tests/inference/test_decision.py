@@ -13,7 +13,8 @@ from plait.errors import RequestError
 from plait.inference import stream
 from plait.inference.decision import Decision
 from plait.inference.jobs import predict_job
-from plait.inference.predictions import Prediction, Predictions
+from plait.inference.prediction import Prediction
+from plait.inference.predictions import Predictions
 from streaming import read_rows, rows_of, write_rows
 from tiny import sentences
 

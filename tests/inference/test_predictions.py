@@ -14,7 +14,8 @@ from plait.data.labels import Labels
 from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import RequestError
 from plait.inference.jobs import predict_job
-from plait.inference.predictions import Prediction, Predictions
+from plait.inference.prediction import Prediction
+from plait.inference.predictions import Predictions
 from streaming import TASKS
 from tiny import sentences
 

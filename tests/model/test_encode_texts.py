@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from every_task import TASKS, make_model
 from plait.data.tokenize import TextTokenizer
 from plait.model import encode_texts
 from plait.model.directory.load import load_model
 from plait.model.encode_texts import embed_texts, predict_columns, side_by_side
+from tiny import sentences
 
 TEXTS = [f"the {'very ' * (number % 9)}good film number {number}" for number in range(60)]
 
@@ -130,3 +132,30 @@ def test_an_error_in_a_thread_is_raised_and_cancels_the_rest(two_threads):
         list(side_by_side(work, range(1000), 2))
     assert len(done) < 999
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_prediction_does_not_depend_on_the_rows_beside_it(untrained, task):
+    model = load_model(untrained, device="cpu").model
+    columns = [sentences(40, seed) for seed in range(len(TASKS[task][0]))]
+    together = predict_columns(model, task, columns).predictions
+    for row in range(40):
+        alone = predict_columns(model, task, [column[row : row + 1] for column in columns]).predictions
+        assert np.array_equal(alone.values, together.values[row : row + 1])
+        assert alone.probabilities is None or np.array_equal(alone.probabilities[0], together.probabilities[row])
+
+
+def test_prediction_follows_weights_that_are_loaded_or_trained(tiny_bert):
+    model = make_model(tiny_bert, ("mood",))
+
+    def predicted() -> list:
+        return predict_columns(model, "mood", [["a dog"]]).predictions.probabilities.tolist()
+
+    first = predicted()
+    model.heads["mood"].load_state_dict({name: 2 * w for name, w in model.heads["mood"].state_dict().items()})
+    second = predicted()
+    model.train()
+    for weight in model.heads["mood"].parameters():
+        weight.data *= 2  # as a fused optimizer changes it: the tensor does not know
+    model.eval()
+    assert len({str(found) for found in (first, second, predicted())}) == 3

@@ -85,6 +85,7 @@ def _next_steps(out: Path) -> list[str]:
         (f"plait check {_RECIPE}", "what the recipe trains, and how long it takes"),
         (f"plait train {_RECIPE} --set epochs=8 --out runs/longer", "the same, trained for longer"),
         (f"less {out}/best/README.md", "the model card"),
+        (f"plait serve {out}/best", "the model over HTTP; open the address that it prints"),
     ]
     if which("plait") is None:
         activate = Path(sys.prefix) / "bin/activate"

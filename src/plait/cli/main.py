@@ -21,6 +21,7 @@ _COMMANDS = (
     "evaluate",
     "predict",
     "embed",
+    "serve",
     "ensemble",
     "experiment",
     "export",

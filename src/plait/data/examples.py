@@ -7,9 +7,10 @@ import numpy as np
 
 from plait.data.labels import Labels, encode_labels
 from plait.data.read import BadRow, Rows, row_mistakes
+from plait.data.readers.records import is_unicode
 from plait.errors import DataError
 
-__all__ = ["Examples", "examples_from", "in_order", "sound_examples", "text_problem"]
+__all__ = ["Examples", "examples_from", "in_order", "sound_examples", "text_problem", "value_problem"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,15 @@ def text_problem(columns: Sequence[str], texts: Sequence[str]) -> str | None:
         except UnicodeEncodeError:
             return f"the text in column {column!r} contains a lone surrogate, which is half a character"
     return None
+
+
+def value_problem(text: object) -> str | None:
+    """Why a value that is given as a text cannot be encoded."""
+    if not isinstance(text, str):
+        return f"is not a string but {type(text).__name__}"
+    if not text.strip():
+        return "is empty; leave out empty texts"
+    return None if is_unicode(text) else "contains a lone surrogate, which is half a character"
 
 
 def in_order(bad: Sequence[BadRow]) -> list[BadRow]:

@@ -4,7 +4,6 @@ n examples, C classes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
@@ -14,6 +13,7 @@ from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import RequestError
 from plait.html_table import html_table
 from plait.inference.decision import Decision
+from plait.inference.prediction import Prediction
 from plait.model.card import three_decimals
 from plait.model.headings import prediction_headings
 from plait.model.tasks import TaskSpec
@@ -21,31 +21,10 @@ from plait.model.tasks import TaskSpec
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Prediction", "Predictions"]
+__all__ = ["Predictions"]
 
 _SHOWN = 10  # predictions that a notebook or a prompt shows
 _Label = str | tuple[str, ...] | None
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a task predicts for one example.
-
-    `label` is the name of a class or of yes/no, a tuple of names for a multilabel task, None for scores and for
-    abstentions. `score` is the probability of that label (of the least certain one if there are several, of the
-    withheld one after an abstention), or the score in the task's own range. `probabilities` has one number per class,
-    or with `top_k` those of the most probable classes, the highest first; None for scores. For a triplet, `label` says
-    which text is closer to the first: second or third.
-    """
-
-    label: str | tuple[str, ...] | None
-    score: float
-    probabilities: dict[str, float] | None
-
-    @property
-    def abstained(self) -> bool:
-        """Whether the label was withheld because its probability was below `abstain_below`."""
-        return self.label is None and self.probabilities is not None
 
 
 class Predictions(Sequence[Prediction]):

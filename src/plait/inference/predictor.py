@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from plait.data.examples import text_problem
+from plait.data.examples import text_problem, value_problem
 from plait.data.frames import columns_of, is_frame
-from plait.data.readers.records import is_unicode
 from plait.errors import DataError, ModelError, RequestError, did_you_mean
+from plait.inference.cosines import unit_vectors
 from plait.inference.decision import Decision
 from plait.inference.predictions import Predictions
 from plait.model.directory.load import EngineName, LoadedModel, load_model
@@ -104,7 +104,7 @@ class Predictor:
     def similarity(self, first: Iterable[str], second: Iterable[str]) -> np.ndarray:
         """The cosine of every text of the first list with every text of the second: (first, second)."""
         given = _as_texts(first, "first"), _as_texts(second, "second")
-        a_nD, b_mD = (_unit_vectors(self.embed_column(texts).vectors_nD.numpy()) for texts in given)
+        a_nD, b_mD = (unit_vectors(self.embed_column(texts).vectors_nD.numpy()) for texts in given)
         cosines: np.ndarray = a_nD @ b_mD.T
         return cosines
 
@@ -116,11 +116,6 @@ class Predictor:
         return self.tasks[name]
 
 
-def _unit_vectors(vectors_nD: np.ndarray) -> np.ndarray:
-    scaled: np.ndarray = vectors_nD / np.maximum(np.linalg.norm(vectors_nD, axis=1, keepdims=True), 1e-12)
-    return scaled
-
-
 def _as_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
     """A list of texts; refuses a single text and anything else."""
     if isinstance(texts, str) or not isinstance(texts, Iterable) or is_frame(texts):
@@ -129,7 +124,7 @@ def _as_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
         raise RequestError(f"the argument `{argument}`: expected a list of texts, found {found}; {hint}")
     listed = list(texts)
     for number, text in enumerate(listed):
-        if problem := _problem(text):
+        if problem := value_problem(text):
             raise RequestError(f"the argument `{argument}`: text {number} {problem}")
     return listed
 
@@ -151,7 +146,7 @@ def _as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[_TextTuple]) -> 
         if not isinstance(row, tuple | list) or len(row) != len(spec.text):
             raise RequestError(f"{where}: the task {spec.name!r} compares {needed} texts; give {what}")
         for side, text in enumerate(row):
-            if problem := _problem(text):
+            if problem := value_problem(text):
                 raise RequestError(f"{where}: text {side} {problem}")
     return [[row[side] for row in rows] for side in range(len(spec.text))]
 
@@ -159,15 +154,6 @@ def _as_columns(spec: TaskSpec, texts: Iterable[str] | Iterable[_TextTuple]) -> 
 def _index_of(texts: Any) -> Any:
     """The index of a pandas object; None for anything else."""
     return texts.index if hasattr(texts, "iloc") else None
-
-
-def _problem(text: object) -> str | None:
-    """Why a text cannot be encoded."""
-    if not isinstance(text, str):
-        return f"is not a string but {type(text).__name__}"
-    if not text.strip():
-        return "is empty; leave out empty texts"
-    return None if is_unicode(text) else "contains a lone surrogate, which is half a character"
 
 
 def load(

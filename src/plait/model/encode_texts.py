@@ -28,10 +28,12 @@ __all__ = [
     "AnyModel",
     "Embedded",
     "Predicted",
+    "average_predictions",
     "embed_inputs",
     "embed_tables",
     "embed_texts",
     "embed_views",
+    "join_embeddings",
     "predict_columns",
     "predict_embedded",
     "predict_tables",
@@ -92,38 +94,46 @@ def predict_tables(
     for member, given in zip(model.members, tables, strict=True):
         views = embed_tables(member, given, advance=None if predictions else advance)  # progress of the first member
         predictions.append(predict_embedded(member, task, views))
+    return Predicted(average_predictions(model, task, predictions), *_truncation(tables))
+
+
+def average_predictions(model: AnyModel, task: str, predictions: Sequence[PredictionArrays]) -> PredictionArrays:
+    """The predictions of a model's members as one."""
+    if len(predictions) == 1:
+        return predictions[0]
     spec = model.tasks[task]
-    combined = predictions[0]
-    if len(predictions) > 1:
-        combined = KINDS[spec.labels.kind].average(predictions, spec.threshold)
-    return Predicted(combined, *_truncation(tables))
+    return KINDS[spec.labels.kind].average(predictions, spec.threshold)
 
 
 def predict_embedded(model: Model, task: str, views: Mapping[str, Tensor]) -> PredictionArrays:
     """What a task's head predicts for embeddings (n, D) of each view that were computed before."""
     spec = model.tasks[task]
     with torch.inference_mode():
-        outputs_nC = model.outputs(task, [views[view].to(model.device) for view in spec.views])
-    return decode(outputs_nC.float().cpu().numpy(), spec)
+        outputs_nC = model.precise_outputs(task, [views[view] for view in spec.views])
+    return decode(outputs_nC.numpy(), spec)
 
 
 def embed_texts(model: AnyModel, texts: Sequence[str], *, advance: Advance | None = None) -> Embedded:
-    """Embeddings (n, D) for users: unit vectors where the model normalises.
-
-    An ensemble concatenates its members' unit vectors and divides by √M: a unit vector again, and the cosine of two
-    texts is the mean of the members' cosines.
-    """
+    """Embeddings (n, D) for users."""
     tables = [tokenize_views(member.tokenizer, [texts], ["first"], member.limit()) for member in model.members]
     reports = [advance, *[None] * (len(model.members) - 1)]
     vectors = [
         embed_tables(member, given, advance=report)["first"]
         for member, given, report in zip(model.members, tables, reports, strict=True)
     ]
+    return Embedded(join_embeddings(model, vectors), *_truncation(tables))
+
+
+def join_embeddings(model: AnyModel, vectors: Sequence[Tensor]) -> Tensor:
+    """Embeddings (n, D) for users from those of each member: unit vectors where the model normalises.
+
+    An ensemble concatenates its members' unit vectors and divides by √M: a unit vector again, and the cosine of two
+    texts is the mean of the members' cosines.
+    """
     if len(vectors) > 1:
-        joined_nD = torch.cat([F.normalize(part_nD, dim=-1) for part_nD in vectors], dim=-1) / math.sqrt(len(vectors))
-        return Embedded(joined_nD, *_truncation(tables))
+        return torch.cat([F.normalize(part_nD, dim=-1) for part_nD in vectors], dim=-1) / math.sqrt(len(vectors))
     (member,), (vectors_nD,) = model.members, vectors
-    return Embedded(F.normalize(vectors_nD, dim=-1) if member.normalise else vectors_nD, *_truncation(tables))
+    return F.normalize(vectors_nD, dim=-1) if member.normalise else vectors_nD
 
 
 def embed_views(

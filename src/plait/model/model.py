@@ -4,6 +4,7 @@ S inputs, B batch, N tokens, D width, C outputs.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from plait.data.batch import Batch
 from plait.data.tokenize import TextTokenizer
 from plait.encoder.bert import Encoder
-from plait.encoder.cpu.prepared import Prepared
+from plait.encoder.cpu.prepared import Prepared, weight_versions
 from plait.encoder.packing import Packed, pack
 from plait.heads import Head
 from plait.model.tasks import TaskSpec
@@ -96,6 +97,7 @@ class Model(nn.Module):
         self.precision = precision
         self.engine: Engine | None = None
         self._prepared: Prepared | None = None
+        self._precise: dict[nn.Module, tuple[list[tuple[int, int]], nn.Module]] = {}  # head → its copy in float64
 
     @property
     def members(self) -> "tuple[Model, ...]":
@@ -114,6 +116,7 @@ class Model(nn.Module):
         """Switch to training; the weights that were prepared for inference are dropped, since they will change."""
         if mode:
             self._prepared = None
+            self._precise = {}
         return super().train(mode)
 
     def prepared(self) -> Prepared | None:
@@ -138,6 +141,26 @@ class Model(nn.Module):
             views_BD = [self.shared_layer(view_BD) for view_BD in views_BD]
         outputs_BC: Tensor = self.head(task)(*views_BD)
         return outputs_BC
+
+    def precise_outputs(self, task: str, views_BD: Sequence[Tensor]) -> Tensor:
+        """The same in float64 on the CPU, rounded to float32: a row's outputs do not depend on the rows beside it.
+
+        In float32 they do, in the last bits: products of one row and of many are summed in different orders.
+        """
+        views_BD = [view_BD.double().cpu() for view_BD in views_BD]
+        if self.shared_layer is not None:
+            layer = self._in_float64(self.shared_layer)
+            views_BD = [layer(view_BD) for view_BD in views_BD]
+        outputs_BC: Tensor = self._in_float64(self.head(task))(*views_BD)
+        return outputs_BC.float()
+
+    def _in_float64(self, module: nn.Module) -> nn.Module:
+        """A copy of a part of the model on the CPU; made on first use, and after weights were loaded."""
+        versions = weight_versions(module)
+        before = self._precise.get(module)
+        if before is None or before[0] != versions:
+            self._precise[module] = before = versions, deepcopy(module).to("cpu", torch.float64)
+        return before[1]
 
     def head(self, task: str) -> nn.Module:
         """The head of a task, its own or that of another."""

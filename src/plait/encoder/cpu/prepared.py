@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from plait.encoder.bert import Encoder, Layer, attend
 from plait.encoder.packing import Packed
 
-__all__ = ["Prepared"]
+__all__ = ["Prepared", "weight_versions"]
 
 _SLICE = 1024  # tokens per feed-forward pass: few enough to stay in the cache, and they take less memory
 _STEP = 8  # the number of tokens is padded to a multiple of at least this: oneDNN caches code for every number it meets
@@ -26,7 +26,7 @@ class Prepared:
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._versions = _weight_versions(encoder)
+        self._versions = weight_versions(encoder)
         self._layers = [_PreparedLayer(layer) for layer in encoder.layers if isinstance(layer, Layer)]
 
     @classmethod
@@ -35,7 +35,7 @@ class Prepared:
         weight = encoder.tokens.weight
         if weight.device.type != "cpu" or weight.dtype != torch.float32 or not torch.backends.mkldnn.is_available():
             return None
-        if before is not None and before._encoder is encoder and before._versions == _weight_versions(encoder):
+        if before is not None and before._encoder is encoder and before._versions == weight_versions(encoder):
             return before
         return cls(encoder)
 
@@ -86,9 +86,9 @@ def _reorder(linear: nn.Linear) -> tuple[Tensor, Tensor]:
     return torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None), linear.bias.detach()
 
 
-def _weight_versions(encoder: Encoder) -> list[tuple[int, int]]:
+def weight_versions(module: nn.Module) -> list[tuple[int, int]]:
     """The address and version of each weight, which change when weights are loaded.
 
     A fused optimizer does not raise the version, so training has to discard the prepared encoder itself.
     """
-    return [(weight.data_ptr(), weight._version) for weight in encoder.parameters()]
+    return [(weight.data_ptr(), weight._version) for weight in module.parameters()]

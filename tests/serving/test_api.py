@@ -273,14 +273,10 @@ def test_failure_of_the_server_is_told_without_details(serve, monkeypatch, caplo
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_page_is_served_at_the_root_if_there_is_one(serve, monkeypatch, tmp_path):
-    assert serve().get("/").headers["location"] == "/docs"
-    (tmp_path / "index.html").write_text("<title>a page</title>")
-    (tmp_path / "page.js").write_text("1")
-    monkeypatch.setattr("plait.serving.app._PAGE", tmp_path)
+def test_page_and_its_files_need_the_token_too(serve):
     server = serve(token="a-token-of-some-length")
     headers = {"authorization": "Bearer a-token-of-some-length"}
-    assert "a page" in server.get("/", headers=headers).text and server.get("/page.js", headers=headers).text == "1"
-    assert server.get("/model", headers=headers).json()["name"] == "tiny"
+    assert "<title>plait</title>" in server.get("/", headers=headers).text
+    assert server.get("/app.js", headers=headers).headers["content-type"].startswith("text/javascript")
     assert error_of(server.get("/none.js", headers=headers))[:2] == (404, "not_found")
-    assert server.get("/").status_code == 401
+    assert server.get("/").status_code == server.get("/app.js").status_code == 401

@@ -1,13 +1,13 @@
 """The web application: routes, what stands before them, and their documentation."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, RedirectResponse
+from fastapi.responses import FileResponse
 from starlette.exceptions import HTTPException
-from starlette.staticfiles import StaticFiles
 
 import plait
 from plait.serving.errors import ApiError, error_body
@@ -19,7 +19,6 @@ from plait.serving.service import Service
 __all__ = ["make_app"]
 
 _FOLDER = Path(__file__).parent
-_PAGE = _FOLDER / "page"  # served at / if it has an index.html
 _CODES = {404: "not_found", 405: "method_not_allowed"}
 _SHOWN_MISTAKES = 10
 
@@ -37,11 +36,10 @@ def make_app(service: Service) -> FastAPI:
     app.state.service = service
     app.include_router(openai_router)
     app.include_router(router)
-    app.add_api_route("/docs", _docs, include_in_schema=False)
-    if (_PAGE / "index.html").is_file():
-        app.mount("/", StaticFiles(directory=_PAGE, html=True))
-    else:
-        app.add_api_route("/", lambda: RedirectResponse("/docs"), include_in_schema=False)
+    app.add_api_route("/docs", _sends(_FOLDER / "docs.html"), include_in_schema=False)
+    for file in (_FOLDER / "page").iterdir():
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+        app.add_api_route(path, _sends(file), include_in_schema=False)
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
@@ -51,8 +49,13 @@ def make_app(service: Service) -> FastAPI:
     return app
 
 
-async def _docs() -> Response:
-    return FileResponse(_FOLDER / "docs.html")
+def _sends(file: Path) -> Callable[[], Awaitable[Response]]:
+    """A route that answers with a file."""
+
+    async def send() -> Response:
+        return FileResponse(file)
+
+    return send
 
 
 def _error(request: Request, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> Response:

@@ -1,0 +1,173 @@
+"""A task's predictions as blocks of a page: charts, mistakes with their neighbours, likely label errors."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from plait.data.examples import Examples as LabelledExamples
+from plait.evaluation.mistakes import find_mistakes
+from plait.model.card import three_decimals
+from plait.model.decode import within_range
+from plait.reporting import charts as drawn
+from plait.reporting.diagnostics import by_length, calibration_error, confusion, per_class, reliability
+from plait.reporting.embeddings import Embedder, Neighbour, draw_map, find_nearest
+from plait.reporting.facts import ScoredSplit
+from plait.reporting.label_errors import suspect_labels
+from plait.reporting.page.blocks import Block, Chart, Example, Examples, Group, Notes, Spec, Table, Tag
+from plait.reporting.sampling import sample_examples, word_counts
+from plait.reporting.wording import label_words, place_words, shown_texts, text_of
+
+__all__ = ["map_chart", "mistake_blocks", "prediction_blocks"]
+
+_MISTAKES = 8
+_SUSPECTS = 6
+_CLASSES = 25  # that a confusion matrix shows
+_MAPPED = 600
+
+
+def prediction_blocks(scored: ScoredSplit, colour: str) -> Iterator[Block]:
+    """How a task's predictions compare with the labels."""
+    spec, labels, predictions = scored.spec, scored.examples.labels, scored.predictions
+    every = [f"{name} {three_decimals(value)}" for name, value in scored.scores.values.items()]
+    yield Notes([f"On {len(labels):,} {scored.split} rows: {', '.join(every)}."])
+    charts: list[Chart] = []
+    about = spec.labels.about
+    classes = per_class(spec, labels, predictions) if about.has_classes else []
+    if about.is_score:
+        charts.append(_scatter(scored, colour))
+    elif about.one_class:
+        charts.append(_confusion(scored, colour))
+    if classes:
+        common = sorted(classes, key=lambda one: -one.rows)[:_CLASSES]
+        caption = "A class that is far to the left is missed or over-used."
+        charts.append(Chart("Scores per class.", caption, lambda: drawn.tasks.draw_classes(common, colour)))
+    if bins := reliability(labels, predictions):
+        error = f"Calibration error {calibration_error(bins):.3f}."
+        caption = f"Below the dashed line the model is too sure of itself. {error}"
+        charts.append(Chart("Reliability.", caption, lambda: drawn.tasks.draw_reliability(bins, colour)))
+    if lengths := by_length(spec, labels, predictions, word_counts(scored.examples.texts)):
+        caption = "The score on shorter and longer texts, with 95 % intervals."
+        charts.append(Chart("By length.", caption, lambda: drawn.tasks.draw_lengths(lengths, spec.metric, colour)))
+    yield Group(charts)
+    if classes:
+        rows = [
+            [one.name, f"{one.rows:,}", *map(three_decimals, (one.precision, one.recall, one.f1))] for one in classes
+        ]
+        yield Table(("class", "rows", "precision", "recall", "F1"), rows)
+
+
+def _scatter(scored: ScoredSplit, colour: str) -> Chart:
+    examples, labels = scored.examples, scored.spec.labels
+    shown = within_range(scored.predictions, scored.spec).values
+
+    def draw() -> Spec:
+        rows = [
+            {"true": float(examples.labels[row]), "predicted": float(shown[row]), "text": text_of(examples, row)}
+            for row in range(len(examples))
+        ]
+        return drawn.tasks.draw_scatter(rows, labels.low, labels.high, colour)
+
+    return Chart("Predicted against true.", "Points on the dashed line are exact.", draw)
+
+
+def _confusion(scored: ScoredSplit, colour: str) -> Chart:
+    names, labels = scored.spec.labels.names, scored.examples.labels
+    counts_CC = confusion(labels, scored.predictions.values.astype(np.int64), len(names))
+    common = sorted(np.argsort(-counts_CC.sum(axis=1), kind="stable")[:_CLASSES].tolist())
+
+    shown, kept = counts_CC[np.ix_(common, common)], [names[place] for place in common]
+    more = f" The {_CLASSES} most common of {len(names)} classes." if len(names) > _CLASSES else ""
+    caption = f"Rows are labels, columns predictions; darker is a larger share of the label.{more}"
+    return Chart("Confusion matrix.", caption, lambda: drawn.tasks.draw_confusion(shown, kept, colour))
+
+
+def map_chart(embedder: Embedder, scored: ScoredSplit, colour: str) -> Chart | None:
+    """The map of a task's examples; None if there are too few."""
+    spec = scored.spec
+    part = sample_examples(scored.examples, _MAPPED)
+    found = draw_map(embedder, part)
+    if found is None:
+        return None
+    place = {where: row for row, where in enumerate(scored.examples.origins)}
+    rows_of = [place[where] for where in part.origins]
+    numeric, one_class = spec.labels.about.is_score, spec.labels.about.one_class
+    predicted = within_range(scored.predictions, spec).values
+    right_n = scored.right_n
+
+    def draw() -> Spec:
+        rows = [
+            {
+                "x": round(float(found.points_n2[point, 0]), 4),
+                "y": round(float(found.points_n2[point, 1]), 4),
+                "label": float(part.labels[point]) if numeric else label_words(part.labels[point], spec.labels),
+                "predicted": round(float(predicted[row]), 2) if numeric else label_words(predicted[row], spec.labels),
+                "prediction": "" if numeric else "right" if right_n[row] else "wrong",
+                "text": text_of(part, point),
+            }
+            for point, row in enumerate(rows_of)
+        ]
+        names = list(spec.labels.names) if one_class else sorted({str(row["label"]) for row in rows})
+        return drawn.tasks.draw_points(rows, None if numeric else names, found.shown, colour)
+
+    pairs = "" if len(spec.text) == 1 else " A point is a pair, placed by how its two texts differ."
+    crosses = "" if numeric else " Crosses are wrong predictions."
+    many = f" {len(part):,} of {scored.rows:,} rows." if len(part) < scored.rows else ""
+    return Chart(f"{spec.name}.", f"Colour is the label; point at one to read it.{crosses}{pairs}{many}", draw)
+
+
+def mistake_blocks(
+    embedder: Embedder, scored: ScoredSplit, train: LabelledExamples | None
+) -> tuple[list[Block], list[Block]]:
+    """The worst mistakes, and the likely label errors, each with the nearest training examples."""
+    spec, examples = scored.spec, scored.examples
+    place = {(where, texts): row for row, (where, texts) in enumerate(_keys(examples))}
+    found = find_mistakes(spec, examples, scored.predictions)
+    found.sort(key=lambda mistake: -(mistake.probability if mistake.error is None else mistake.error))  # type: ignore[operator]
+    worst = [place[mistake.where, mistake.texts] for mistake in found[:_MISTAKES]]
+    suspects = suspect_labels(spec, examples.labels, scored.predictions)
+    shown = suspects[:_SUSPECTS]
+    rows = list(dict.fromkeys([*worst, *shown]))
+    symmetric = spec.labels.about.symmetric
+    nearest = find_nearest(embedder, examples, rows, train, symmetric=symmetric) if train is not None else {}
+
+    def listed(chosen: Sequence[int]) -> list[Example]:
+        return [_example(scored, row, train, nearest.get(row, [])) for row in chosen]
+
+    count = "all rows, the largest errors first" if spec.labels.about.is_score else f"{len(found):,} mistakes"
+    mistakes: list[Block] = (
+        [Examples("Worst mistakes", f"{count}; shown are the {len(worst)} that the model is most wrong about.", listed(worst))]
+        if worst
+        else [Notes(["No mistakes on these rows."])]
+    )
+    caption = f"{len(suspects):,} rows whose label the model doubts; look at them before you train again."
+    errors: list[Block] = [Examples("Likely label errors", caption, listed(shown))] if shown else []
+    return mistakes, errors
+
+
+def _keys(examples: LabelledExamples) -> Iterator[tuple[str, tuple[str, ...]]]:
+    return zip(examples.origins, zip(*examples.texts, strict=True), strict=True)
+
+
+def _example(
+    scored: ScoredSplit, row: int, train: LabelledExamples | None, nearest: Sequence[Neighbour]
+) -> Example:
+    """A row with its label, its prediction and its neighbours."""
+    labels, predictions = scored.spec.labels, within_range(scored.predictions, scored.spec)
+    tags = [
+        Tag("label", label_words(scored.examples.labels[row], labels), "right"),
+        Tag("predicted", label_words(predictions.values[row], labels), "wrong"),
+    ]
+    if predictions.probabilities is not None and predictions.values.ndim == 1:
+        tags.append(Tag("confidence", f"{predictions.probabilities[row, int(predictions.values[row])]:.0%}"))
+    near = (
+        tuple(
+            Example(
+                shown_texts(train, one.row),
+                (Tag("label", label_words(train.labels[one.row], labels)), Tag("cosine", f"{one.similarity:.2f}")),
+            )
+            for one in nearest
+        )
+        if train is not None
+        else ()
+    )
+    return Example(shown_texts(scored.examples, row), tuple(tags), place_words(scored.examples.origins[row]), near)

@@ -3,16 +3,17 @@
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from plait.runs.records import ConflictLine, MetricsLine, ScoresLine, TrainLine
 
-__all__ = ["Cosine", "Curves", "Point", "Turn", "read_curves"]
+__all__ = ["CosinePoint", "CurvePoint", "Curves", "Turn", "read_curves"]
 
 _BINS = 120  # points of a curve, at most
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """A value of one task at a step."""
 
     task: str
@@ -32,7 +33,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Cosine:
+class CosinePoint:
     """The cosine between two tasks' gradients at a step."""
 
     pair: str
@@ -44,10 +45,10 @@ class Cosine:
 class Curves:
     """A run over its steps."""
 
-    losses: list[Point]
-    scores: list[Point]  # each task by its own metric
+    losses: list[CurvePoint]
+    scores: list[CurvePoint]  # each task by its own metric
     turns: list[Turn]
-    cosines: list[Cosine]
+    cosines: list[CosinePoint]
     epochs: list[int]  # the first step of each epoch but the first
     stages: list[int]  # the same for stages
     last: int  # step
@@ -63,7 +64,7 @@ def read_curves(lines: Iterable[MetricsLine], metrics: dict[str, str]) -> Curves
         scores=[point for line in scored for point in _scores(line, metrics)],
         turns=_turns(steps),
         cosines=[
-            Cosine(pair, line.step, value)
+            CosinePoint(pair, line.step, value)
             for line in known
             if isinstance(line, ConflictLine)
             for pair, value in line.cosines.items()
@@ -81,7 +82,7 @@ def _bins(steps: Sequence[TrainLine]) -> Iterable[Sequence[TrainLine]]:
     return (steps[start : start + size] for start in range(0, len(steps), size))
 
 
-def _losses(steps: Sequence[TrainLine]) -> list[Point]:
+def _losses(steps: Sequence[TrainLine]) -> list[CurvePoint]:
     """The mean loss of each task over consecutive steps."""
     found = []
     for group in _bins(steps):
@@ -89,7 +90,7 @@ def _losses(steps: Sequence[TrainLine]) -> list[Point]:
         for line in group:
             for task, loss in line.loss.items():
                 values.setdefault(task, []).append(loss)
-        found += [Point(task, group[-1].step, statistics.fmean(losses), "loss") for task, losses in values.items()]
+        found += [CurvePoint(task, group[-1].step, statistics.fmean(losses), "loss") for task, losses in values.items()]
     return found
 
 
@@ -103,15 +104,15 @@ def _turns(steps: Sequence[TrainLine]) -> list[Turn]:
     ]
 
 
-def _scores(line: ScoresLine, metrics: dict[str, str]) -> Iterable[Point]:
+def _scores(line: ScoresLine, metrics: dict[str, str]) -> Iterable[CurvePoint]:
     parts = {"dev": {**line.kept, **line.dev}, "train": line.train, "choose": line.choose}
     for of, tasks in parts.items():
         for task, values in tasks.items():
             value = values.get(metrics.get(task, ""))
             if value is not None and value == value:  # not NaN
-                yield Point(task, line.step, value, of)
+                yield CurvePoint(task, line.step, value, of)
 
 
 def _changes(marked: Sequence[tuple[object, int]]) -> list[int]:
     """The steps at which the mark differs from that of the step before."""
-    return [step for (before, _), (mark, step) in zip(marked, marked[1:], strict=False) if mark != before]
+    return [step for (before, _), (mark, step) in pairwise(marked) if mark != before]

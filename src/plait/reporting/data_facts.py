@@ -59,22 +59,23 @@ def class_balance(spec: TaskSpec, splits: Mapping[str, Examples]) -> list[dict[s
 
 
 def histogram(values: Mapping[str, Sequence[float] | np.ndarray]) -> list[dict[str, Any]]:
-    """Shares of each split in bins that all splits have in common; the last bin holds the longest one in a hundred."""
+    """Shares of each split in bins that all splits have in common; the last bin holds what is larger."""
     known = {split: np.asarray(part, dtype=float) for split, part in values.items() if len(part)}
     if not known:
         return []
     everything = np.concatenate(list(known.values()))
     low, high = float(everything.min()), float(np.quantile(everything, 0.99))
-    if high <= low:
-        high = low + 1
-    edges = np.linspace(low, high, min(_BINS, max(2, round(high - low) if high - low > _BINS else _BINS)) + 1)
+    width = (high - low) / _BINS or 1.0
+    if (everything == everything.round()).all():
+        width = max(1.0, float(np.ceil(width)))
+    edges = np.arange(low, high + 1.5 * width, width)
     found = []
     for split, part in known.items():
-        counts, _ = np.histogram(part.clip(low, high), edges)
+        counts, _ = np.histogram(part.clip(low, edges[-1]), edges)
+        shares = [*(counts / len(part)).tolist(), 0.0]  # the curve ends at 0
         found += [
-            {"from": float(edges[place]), "to": float(edges[place + 1]), "split": split, "share": count / len(part)}
-            for place, count in enumerate(counts.tolist())
-            if count
+            {"from": float(edge), "to": float(edge + width), "split": split, "share": share}
+            for edge, share in zip(edges, shares, strict=True)
         ]
     return found
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from plait.reporting import charts as drawn
 from plait.reporting.data_facts import class_balance, describe_splits, histogram, overlap_sentences
 from plait.reporting.facts import RunFacts
-from plait.reporting.page.blocks import Block, Chart, Group, Notes, Table
+from plait.reporting.page.blocks import Block, Chart, ChartGroup, Notes, PageTable
 from plait.reporting.sampling import word_counts
 
 __all__ = ["data_blocks"]
@@ -17,16 +17,20 @@ def data_blocks(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
         [one.task, one.split, f"{one.rows:,}", f"{one.repeated:,}", f"{one.words:g}", f"{one.longest:,}"]
         for one in describe_splits(facts.data)
     ]
-    yield Table(("task", "split", "rows", "repeated inputs", "median words", "longest"), rows)
+    yield PageTable(("task", "split", "rows", "repeated inputs", "median words", "longest"), rows)
     shared = list(overlap_sentences(facts.specs, facts.data))
     bad = facts.run.bad_rows
-    skipped = [f"{sum(1 for _ in bad.open()):,} bad rows were skipped; they are listed in {bad.name}"] if bad.is_file() else []
+    skipped = (
+        [f"{sum(1 for _ in bad.open()):,} bad rows were skipped; they are listed in {bad.name}"]
+        if bad.is_file()
+        else []
+    )
     found = [f"{sentence}." for sentence in [*shared, *skipped]]
     yield Notes(found or ["No text is in two splits or in two tasks, and no input has two labels."])
     charts = []
     for task in facts.data:
         charts += list(_charts(facts, task, colours[task]))
-    yield Group(charts)
+    yield ChartGroup(charts)
 
 
 def _charts(facts: RunFacts, task: str, colour: str) -> Iterator[Chart]:

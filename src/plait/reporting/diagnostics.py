@@ -13,8 +13,16 @@ from plait.evaluation.significance import Interval, bootstrap
 from plait.metrics import f1, recall_per_class
 from plait.model.tasks import TaskSpec
 
-__all__ = ["ClassScores", "ConfidenceBin", "LengthBin", "by_length", "calibration_error", "confusion", "per_class"]
-__all__ += ["reliability"]
+__all__ = [
+    "ClassScores",
+    "ConfidenceBin",
+    "LengthBin",
+    "by_length",
+    "calibration_error",
+    "confusion",
+    "per_class",
+    "reliability",
+]
 
 _BINS = 10  # of confidence
 _LENGTHS = 5  # groups of equal size
@@ -65,7 +73,9 @@ def per_class(spec: TaskSpec, labels_n: np.ndarray, predictions: PredictionArray
     if spec.labels.about.multilabel:
         columns = [(labels_n[:, place], predictions.values[:, place]) for place in range(len(names))]
     else:
-        columns = [((labels_n == place).astype(int), (predictions.values == place).astype(int)) for place in range(len(names))]
+        columns = [
+            ((labels_n == place).astype(int), (predictions.values == place).astype(int)) for place in range(len(names))
+        ]
     found = []
     for name, (true_n, said_n) in zip(names, columns, strict=True):
         precision = recall_per_class(said_n, true_n, 2)[1] if said_n.any() else None

@@ -18,6 +18,4 @@ def require_extra() -> None:
     """Refuse a request for a page that cannot be drawn, and say what to install."""
     missing = [name for module, name in _PACKAGES.items() if not find_spec(module)]
     if missing:
-        raise RequestError(
-            f'a report needs the packages {", ".join(missing)}; pip install "plait[report]", or ask for `text`'
-        )
+        raise RequestError(f'a report needs the packages {", ".join(missing)}; pip install "plait[report]"')

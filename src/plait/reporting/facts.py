@@ -45,8 +45,8 @@ class ScoredSplit:
     @property
     def right_n(self) -> np.ndarray:
         """Whether each prediction is right; scores are never exactly right."""
-        same = self.predictions.values == self.examples.labels
-        return same if same.ndim == 1 else same.all(axis=1)
+        same: np.ndarray = self.predictions.values == self.examples.labels
+        return same if same.ndim == 1 else np.all(same, axis=1)
 
 
 @dataclass(frozen=True)

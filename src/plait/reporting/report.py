@@ -1,38 +1,114 @@
 """`plait.report`: one page about a run, several runs, or a suite."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from plait.errors import PlaitError, RequestError
+from plait.errors import RequestError
 from plait.files import atomic_file
 from plait.progress import Progress, SilentProgress
+from plait.reporting.comparison_page import comparison_page
 from plait.reporting.extra import has_extra, require_extra
 from plait.reporting.facts import collect_run
 from plait.reporting.page.blocks import Page
-from plait.reporting.page.html import as_html
-from plait.reporting.page.text import as_text
+from plait.reporting.page.html import page_html
+from plait.reporting.page.text import page_text
 from plait.reporting.run_page import run_page
-from plait.reporting.sampling import MOST_ROWS
+from plait.reporting.sampling import REPORT_ROWS
+from plait.reporting.suite_page import suite_page
+from plait.reporting.suite_source import TABLE_NAME, read_table
+from plait.runs.directory import RunDirectory
 
 __all__ = ["REPORT_NAME", "report", "report_text", "write_run_report"]
 
-REPORT_NAME = "report.html"  # in a run
+REPORT_NAME = "report.html"
 
 
 def report(
     *sources: str | Path,
     out: str | Path | None = None,
-    rows: int = MOST_ROWS,
+    rows: int = REPORT_ROWS,
+    suite: str | None = None,
+    profile: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Write one HTML file about a run, about several runs side by side, or about a suite; returns its path."""
+    """Write one HTML file about a run, about several runs side by side, or about a suite; returns its path.
+
+    A source is the folder of a run, or for a suite the results file or the folder of `plait experiment`. The file is
+    `out`, by default report.html in the folder of one run or suite, and in the current folder for several. At most
+    `rows` rows of each split are predicted. `suite` and `profile` say what a results file belongs to, if its name does
+    not.
+    """
     require_extra()
-    page = _page(sources, rows, progress or SilentProgress())
-    path = Path(out) if out else Path(sources[0]) / REPORT_NAME
+    given = _sources(sources)
+    path = Path(out) if out else _default_place(given)
+    _check_place(path)
+    page = _page(given, rows, suite, profile, progress or SilentProgress())
     with atomic_file(path) as temporary:
-        temporary.write_text(as_html(page), encoding="utf-8")
+        temporary.write_text(page_html(page), encoding="utf-8")
     return path
 
 
-def _page(sources, rows, progress) -> Page:
-    return run_page(collect_run(Path(sources[0]), rows, progress))
+def report_text(
+    *sources: str | Path,
+    rows: int = REPORT_ROWS,
+    suite: str | None = None,
+    profile: str | None = None,
+    progress: Progress | None = None,
+) -> str:
+    """The same in short, as plain text; it needs no further packages."""
+    return page_text(_page(_sources(sources), rows, suite, profile, progress or SilentProgress()))
+
+
+def write_run_report(folder: Path, progress: Progress) -> Path | None:
+    """The report at the end of a training; None without the packages, or if it cannot be written."""
+    if not has_extra():
+        return None
+    with suppress(Exception):  # the model is trained and saved, which is what was asked for
+        return report(folder, progress=progress)
+    progress.end()
+    progress.note(f"the report could not be written; plait report {folder} says why")
+    return None
+
+
+def _sources(sources: Sequence[str | Path]) -> list[Path]:
+    given = [Path(source) for source in sources]
+    if not given:
+        raise RequestError("give at least one run, or the results of a suite")
+    if missing := [source for source in given if not source.exists()]:
+        raise RequestError(*(f"{source}: no such file or folder" for source in missing))
+    if len(given) > 1 and (suites := [source for source in given if _is_suite(source)]):
+        raise RequestError(f"{suites[0]}: results of a suite have a page of their own; give them alone")
+    names = [source.resolve() for source in given]
+    if len(set(names)) < len(names):
+        raise RequestError("the same run is given twice; give different runs")
+    return given
+
+
+def _is_suite(source: Path) -> bool:
+    return source.is_file() or (not RunDirectory(source).has_begun and (source / TABLE_NAME).is_file())
+
+
+def _default_place(sources: Sequence[Path]) -> Path:
+    first = sources[0]
+    if len(sources) > 1:
+        return Path(REPORT_NAME)
+    return first / REPORT_NAME if first.is_dir() else first.with_suffix(".html")
+
+
+def _check_place(path: Path) -> None:
+    if path.is_dir():
+        raise RequestError(f"`out` {path}: a folder; give the name of a file")
+    if not path.resolve().parent.is_dir():
+        raise RequestError(f"`out` {path}: its folder does not exist")
+
+
+def _page(sources: Sequence[Path], rows: int, suite: str | None, profile: str | None, progress: Progress) -> Page:
+    if rows < 1:
+        raise RequestError(f"the argument `rows`: expected at least 1, found {rows}")
+    if _is_suite(sources[0]):
+        return suite_page(read_table(sources[0], suite, profile))
+    if suite or profile:
+        raise RequestError("`suite` and `profile` belong to a results file; a run knows its own")
+    runs = [collect_run(source, rows, progress) for source in sources]
+    return run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)

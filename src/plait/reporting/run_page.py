@@ -12,7 +12,19 @@ from plait.reporting.colours import task_colours
 from plait.reporting.data_parts import data_blocks
 from plait.reporting.embeddings import Embedder
 from plait.reporting.facts import RunFacts
-from plait.reporting.page.blocks import Block, Card, Cards, Chart, Code, Group, Notes, Page, Part, Section, Table
+from plait.reporting.page.blocks import (
+    Block,
+    Card,
+    Cards,
+    Chart,
+    ChartGroup,
+    Code,
+    Notes,
+    Page,
+    PageTable,
+    Part,
+    Section,
+)
 from plait.reporting.task_parts import map_chart, mistake_blocks, prediction_blocks
 from plait.reporting.wording import interval_words, minutes, signed
 from plait.runs.records import ConflictLine
@@ -31,7 +43,7 @@ def run_page(facts: RunFacts) -> Page:
         ),
         Section(
             "Training",
-            "Losses and scores over the steps. The dashed vertical line is the best model; dotted lines are baselines.",
+            "Losses and scores by step. The vertical line marks the best model, the dotted one the best baseline.",
             list(_training(facts, colours)),
         ),
     ]
@@ -63,10 +75,14 @@ def run_page(facts: RunFacts) -> Page:
 
 
 def _subtitle(facts: RunFacts) -> str:
-    parts = [f"encoder {portable(facts.run.record.recipe)['encoder']}", f"{len(facts.tasks)} tasks"]
+    parts = [
+        f"encoder {portable(facts.run.record.recipe)['encoder']}",
+        f"{len(facts.tasks)} task{'s' * (len(facts.tasks) != 1)}",
+    ]
     if result := facts.result:
         best = f", best after {result.best_step:,}" if result.best_step is not None else ""
-        parts += [f"{result.steps:,} steps{best}", f"{minutes(result.seconds)} with {result.threads} threads"]
+        threads = "1 thread" if result.threads == 1 else f"{result.threads} threads"
+        parts += [f"{result.steps:,} steps{best}", f"{minutes(result.seconds)} with {threads}"]
     return " · ".join([*parts, f"plait {facts.run.record.plait}"])
 
 
@@ -105,7 +121,7 @@ def _scores(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
     alone_name = ["single task"] if facts.run.read_single_task_scores() else []
     names = ["task", "metric", *baselines, *alone_name, "plait", "95 % interval", *(["test"] if facts.tested else [])]
     if rows:
-        yield Table([*names, "gain over the best baseline"], rows)
+        yield PageTable([*names, "gain over the best baseline"], rows)
 
 
 def _training(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
@@ -116,29 +132,29 @@ def _training(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
     charts: list[Chart] = []
     for task in facts.tasks:
         own = {name: found[task] for name, found in baselines.items() if found.get(task) is not None}
-        charts += _task_curves(facts, task, colours[task], best, own)
+        charts += _task_curves(facts, task, colours[task], best, max(own.items(), key=lambda one: one[1], default=None))
     if charts:
-        yield Group(charts)
+        yield ChartGroup(charts)
     if curves.turns:
         stages = " Solid lines separate stages." if curves.stages else ""
         caption = f"Which task is trained when; dotted lines separate epochs.{stages}"
         marks = curves.turns, colours, curves.epochs, curves.stages
-        yield Group([Chart("Schedule.", caption, lambda: drawn.training.draw_schedule(*marks))], wide=True)
+        yield ChartGroup([Chart("Schedule.", caption, lambda: drawn.training.draw_schedule(*marks))], columns=1)
     yield from _cosines(facts)
 
 
 def _task_curves(
-    facts: RunFacts, task: str, colour: str, best: int | None, baselines: dict[str, float]
+    facts: RunFacts, task: str, colour: str, best: int | None, baseline: tuple[str, float] | None
 ) -> Iterator[Chart]:
     """The loss and the scores of one task."""
     losses = [point for point in facts.curves.losses if point.task == task]
     scores = [point for point in facts.curves.scores if point.task == task]
     if losses:
-        caption = "Falls while the task is learned."
+        caption = "Of single steps, and smoothed."
         yield Chart(f"{task}: loss.", caption, lambda: drawn.training.draw_losses(losses, colour))
     if scores:
         metric, caption = facts.specs[task].metric, "Train far above dev means overfitting."
-        marks = scores, metric, colour, best, baselines
+        marks = scores, metric, colour, best, baseline
         yield Chart(f"{task}: {metric}.", caption, lambda: drawn.training.draw_scores(*marks))
 
 
@@ -149,13 +165,13 @@ def _cosines(facts: RunFacts) -> Iterator[Block]:
             yield Notes(["Gradient conflicts were not measured; set conflict_every: 10 in the recipe to see them."])
         return
     caption = "Above 0 two tasks pull the encoder in the same direction, below 0 they disagree."
-    yield Group([Chart("Gradient cosines.", caption, lambda: drawn.training.draw_cosines(cosines))], wide=True)
+    yield ChartGroup([Chart("Gradient cosines.", caption, lambda: drawn.training.draw_cosines(cosines))], columns=1)
     lines = (line.cosines for line in facts.run.metrics_lines() if isinstance(line, ConflictLine))
     rows = [
         [pair, signed(found["mean"]), f"{found['negative']:.0%}", f"{found['count']:,}"]
         for pair, found in summarize(lines).items()
     ]
-    yield Table(("tasks", "mean cosine", "below 0", "steps measured"), rows)
+    yield PageTable(("tasks", "mean cosine", "below 0", "steps measured"), rows)
 
 
 def _examples(facts: RunFacts, colours: dict[str, str]) -> Iterator[Section]:
@@ -177,7 +193,7 @@ def _examples(facts: RunFacts, colours: dict[str, str]) -> Iterator[Section]:
     why = "Rows that the model never trained on and confidently answers differently. Some labels may be wrong."
     yield Section("Label errors", why, errors)
     what = "Embeddings in the two directions in which they differ most (PCA). Labels that form clusters are easy."
-    yield Section("Map", what, [Group(maps, wide=len(maps) == 1)] if maps else [])
+    yield Section("Map", what, [ChartGroup(maps, columns=min(2, len(maps)))] if maps else [])
 
 
 def _again(facts: RunFacts) -> list[Block]:
@@ -203,6 +219,6 @@ def _again(facts: RunFacts) -> list[Block]:
     return [
         Code("Command", shlex.join(command)),
         Code("recipe.yaml", recipe_text(recipe), closed=True),
-        Table(("what", "value"), facts_rows, brief=False),
-        Table(("task", "split", "file", "rows", "sha256"), files, "Data files", brief=False),
+        PageTable(("what", "value"), facts_rows, brief=False),
+        PageTable(("task", "split", "file", "rows", "sha256"), files, "Data files", brief=False),
     ]

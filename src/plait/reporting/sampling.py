@@ -6,9 +6,9 @@ import numpy as np
 
 from plait.data.examples import Examples
 
-__all__ = ["MOST_ROWS", "sample_examples", "shorten_text", "word_counts"]
+__all__ = ["REPORT_ROWS", "sample_examples", "shorten_text", "word_counts"]
 
-MOST_ROWS = 1000  # of each task and split that are predicted
+REPORT_ROWS = 1000  # of each task and split that are predicted
 _LONGEST = 400  # letters of a text that are shown
 
 

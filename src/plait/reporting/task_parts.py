@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from plait.data.examples import Examples as LabelledExamples
+from plait.data.examples import Examples
 from plait.evaluation.mistakes import find_mistakes
 from plait.model.card import three_decimals
 from plait.model.decode import within_range
@@ -13,7 +13,7 @@ from plait.reporting.diagnostics import by_length, calibration_error, confusion,
 from plait.reporting.embeddings import Embedder, Neighbour, draw_map, find_nearest
 from plait.reporting.facts import ScoredSplit
 from plait.reporting.label_errors import suspect_labels
-from plait.reporting.page.blocks import Block, Chart, Example, Examples, Group, Notes, Spec, Table, Tag
+from plait.reporting.page.blocks import Block, Chart, ChartGroup, Example, ExampleList, Notes, PageTable, Spec, Tag
 from plait.reporting.sampling import sample_examples, word_counts
 from plait.reporting.wording import label_words, place_words, shown_texts, text_of
 
@@ -48,12 +48,12 @@ def prediction_blocks(scored: ScoredSplit, colour: str) -> Iterator[Block]:
     if lengths := by_length(spec, labels, predictions, word_counts(scored.examples.texts)):
         caption = "The score on shorter and longer texts, with 95 % intervals."
         charts.append(Chart("By length.", caption, lambda: drawn.tasks.draw_lengths(lengths, spec.metric, colour)))
-    yield Group(charts)
+    yield ChartGroup(charts)
     if classes:
         rows = [
             [one.name, f"{one.rows:,}", *map(three_decimals, (one.precision, one.recall, one.f1))] for one in classes
         ]
-        yield Table(("class", "rows", "precision", "recall", "F1"), rows)
+        yield PageTable(("class", "rows", "precision", "recall", "F1"), rows)
 
 
 def _scatter(scored: ScoredSplit, colour: str) -> Chart:
@@ -65,7 +65,8 @@ def _scatter(scored: ScoredSplit, colour: str) -> Chart:
             {"true": float(examples.labels[row]), "predicted": float(shown[row]), "text": text_of(examples, row)}
             for row in range(len(examples))
         ]
-        return drawn.tasks.draw_scatter(rows, labels.low, labels.high, colour)
+        spec: Spec = drawn.tasks.draw_scatter(rows, labels.low, labels.high, colour)
+        return spec
 
     return Chart("Predicted against true.", "Points on the dashed line are exact.", draw)
 
@@ -107,7 +108,8 @@ def map_chart(embedder: Embedder, scored: ScoredSplit, colour: str) -> Chart | N
             for point, row in enumerate(rows_of)
         ]
         names = list(spec.labels.names) if one_class else sorted({str(row["label"]) for row in rows})
-        return drawn.tasks.draw_points(rows, None if numeric else names, found.shown, colour)
+        drawing: Spec = drawn.tasks.draw_points(rows, None if numeric else names, found.shown, colour)
+        return drawing
 
     pairs = "" if len(spec.text) == 1 else " A point is a pair, placed by how its two texts differ."
     crosses = "" if numeric else " Crosses are wrong predictions."
@@ -115,9 +117,7 @@ def map_chart(embedder: Embedder, scored: ScoredSplit, colour: str) -> Chart | N
     return Chart(f"{spec.name}.", f"Colour is the label; point at one to read it.{crosses}{pairs}{many}", draw)
 
 
-def mistake_blocks(
-    embedder: Embedder, scored: ScoredSplit, train: LabelledExamples | None
-) -> tuple[list[Block], list[Block]]:
+def mistake_blocks(embedder: Embedder, scored: ScoredSplit, train: Examples | None) -> tuple[list[Block], list[Block]]:
     """The worst mistakes, and the likely label errors, each with the nearest training examples."""
     spec, examples = scored.spec, scored.examples
     place = {(where, texts): row for row, (where, texts) in enumerate(_keys(examples))}
@@ -133,24 +133,23 @@ def mistake_blocks(
     def listed(chosen: Sequence[int]) -> list[Example]:
         return [_example(scored, row, train, nearest.get(row, [])) for row in chosen]
 
-    count = "all rows, the largest errors first" if spec.labels.about.is_score else f"{len(found):,} mistakes"
+    many = "1 mistake" if len(found) == 1 else f"{len(found):,} mistakes"
+    count = "Errors of scores" if spec.labels.about.is_score else f"{many} in {len(examples):,} {scored.split} rows"
     mistakes: list[Block] = (
-        [Examples("Worst mistakes", f"{count}; shown are the {len(worst)} that the model is most wrong about.", listed(worst))]
+        [ExampleList(f"{count}; shown are the {len(worst)} worst.", listed(worst))]
         if worst
         else [Notes(["No mistakes on these rows."])]
     )
-    caption = f"{len(suspects):,} rows whose label the model doubts; look at them before you train again."
-    errors: list[Block] = [Examples("Likely label errors", caption, listed(shown))] if shown else []
+    caption = f"{len(suspects):,} of {len(examples):,} {scored.split} rows; shown are the {len(shown)} most suspicious."
+    errors: list[Block] = [ExampleList(caption, listed(shown))] if shown else []
     return mistakes, errors
 
 
-def _keys(examples: LabelledExamples) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _keys(examples: Examples) -> Iterator[tuple[str, tuple[str, ...]]]:
     return zip(examples.origins, zip(*examples.texts, strict=True), strict=True)
 
 
-def _example(
-    scored: ScoredSplit, row: int, train: LabelledExamples | None, nearest: Sequence[Neighbour]
-) -> Example:
+def _example(scored: ScoredSplit, row: int, train: Examples | None, nearest: Sequence[Neighbour]) -> Example:
     """A row with its label, its prediction and its neighbours."""
     labels, predictions = scored.spec.labels, within_range(scored.predictions, scored.spec)
     tags = [

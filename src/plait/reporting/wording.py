@@ -39,7 +39,9 @@ def minutes(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    return f"{whole // 60} min {whole % 60:02d} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return (
+        f"{whole // 60} min {whole % 60:02d} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    )
 
 
 def place_words(origin: str) -> str:

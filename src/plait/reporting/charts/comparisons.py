@@ -11,12 +11,16 @@ from plait.reporting.colours import BASELINE_COLOUR
 __all__ = ["draw_differences", "draw_run_curves", "draw_suite_column"]
 
 
-def draw_differences(rows: Sequence[Mapping[str, Any]], tasks: Sequence[str], colours: Mapping[str, str]) -> dict[str, Any]:
+def draw_differences(
+    rows: Sequence[Mapping[str, Any]], tasks: Sequence[str], colours: Mapping[str, str]
+) -> dict[str, Any]:
     """Differences with intervals; a row has `task`, `run`, `difference`, `low` and `high`."""
     base = alt.Chart(values_of(rows)).encode(
         y=alt.Y("task", type="nominal", sort=list(tasks), title=None),
         yOffset=alt.YOffset("run", type="nominal", sort=list(colours)),
-        color=alt.Color("run", type="nominal", scale=scale_of(list(colours), colours), legend=alt.Legend(title=None, orient="top")),
+        color=alt.Color(
+            "run", type="nominal", scale=scale_of(list(colours), colours), legend=alt.Legend(title=None, orient="top")
+        ),
         tooltip=[
             alt.Tooltip("task", type="nominal"),
             alt.Tooltip("run", type="nominal"),
@@ -30,7 +34,7 @@ def draw_differences(rows: Sequence[Mapping[str, Any]], tasks: Sequence[str], co
         x=alt.X("low", type="quantitative", title="difference from the first run"), x2="high"
     )
     dots = base.mark_point(filled=True, size=80, opacity=1).encode(x=alt.X("difference", type="quantitative"))
-    return as_spec(alt.layer(zero, ranges, dots), height=max(70, 26 * len(rows)))
+    return as_spec(zero, ranges, dots, height=max(70, 26 * len(rows)))
 
 
 def draw_run_curves(rows: Sequence[Mapping[str, Any]], metric: str, colours: Mapping[str, str]) -> dict[str, Any]:
@@ -41,7 +45,12 @@ def draw_run_curves(rows: Sequence[Mapping[str, Any]], metric: str, colours: Map
         .encode(
             x=alt.X("step", type="quantitative", axis=alt.Axis(format="~s", grid=False, tickMinStep=1)),
             y=alt.Y("score", type="quantitative", title=metric, scale=alt.Scale(zero=False)),
-            color=alt.Color("run", type="nominal", scale=scale_of(list(colours), colours), legend=alt.Legend(title=None, orient="top")),
+            color=alt.Color(
+                "run",
+                type="nominal",
+                scale=scale_of(list(colours), colours),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
             tooltip=[
                 alt.Tooltip("run", type="nominal"),
                 alt.Tooltip("step", type="quantitative", format=","),
@@ -52,7 +61,9 @@ def draw_run_curves(rows: Sequence[Mapping[str, Any]], metric: str, colours: Map
     return as_spec(chart)
 
 
-def draw_suite_column(rows: Sequence[Mapping[str, Any]], names: Sequence[str], heading: str, colour: str) -> dict[str, Any]:
+def draw_suite_column(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], heading: str, colour: str
+) -> dict[str, Any]:
     """One column of a suite: cells, their mean, and the paper's figure; a row has `row`, `kind` and `score`."""
     x = alt.X("score", type="quantitative", title=heading, scale=alt.Scale(zero=False))
     y = alt.Y("row", type="nominal", sort=list(names), title=None, axis=alt.Axis(labelLimit=140))
@@ -65,9 +76,10 @@ def draw_suite_column(rows: Sequence[Mapping[str, Any]], names: Sequence[str], h
     def layer(kind: str) -> alt.Chart:
         return alt.Chart(values_of([row for row in rows if row["kind"] == kind])).encode(x=x, y=y, tooltip=tips)
 
-    layers = [
-        layer("cell").mark_tick(color=colour, opacity=0.6, thickness=2, height=12),
-        layer("measured").mark_point(color=colour, filled=True, size=70, opacity=1),
-        layer("paper").mark_point(shape="diamond", color=BASELINE_COLOUR, size=80, strokeWidth=2, opacity=1),
-    ]
-    return as_spec(alt.layer(*layers), height=max(70, 22 * len(names)))
+    marks = {
+        "cell": layer("cell").mark_tick(color=colour, opacity=0.6, thickness=2, height=12),
+        "measured": layer("measured").mark_point(color=colour, filled=True, size=70, opacity=1),
+        "paper": layer("paper").mark_point(shape="diamond", color=BASELINE_COLOUR, size=80, strokeWidth=2, opacity=1),
+    }
+    layers = [mark for kind, mark in marks.items() if any(row["kind"] == kind for row in rows)]
+    return as_spec(*layers, height=max(70, 22 * len(names)))

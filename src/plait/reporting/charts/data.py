@@ -10,12 +10,7 @@ from plait.reporting.charts.marks import HEIGHT, as_spec, values_of
 __all__ = ["draw_balance", "draw_histogram"]
 
 _SPLITS = ("train", "dev", "test")
-_splits = alt.Opacity(
-    "split",
-    type="nominal",
-    scale=alt.Scale(domain=list(_SPLITS), range=[1, 0.6, 0.3]),
-    legend=alt.Legend(title=None, orient="top"),
-)
+_LEGEND = alt.Legend(title=None, orient="top")
 
 
 def draw_balance(rows: Sequence[Mapping[str, Any]], names: Sequence[str], colour: str) -> dict[str, Any]:
@@ -27,7 +22,13 @@ def draw_balance(rows: Sequence[Mapping[str, Any]], names: Sequence[str], colour
             x=alt.X("share", type="quantitative", axis=alt.Axis(format="%"), title="share of rows"),
             y=alt.Y("label", type="nominal", sort=list(names), title=None),
             yOffset=alt.YOffset("split", type="nominal", sort=list(_SPLITS)),
-            opacity=_splits,
+            opacity=alt.Opacity(
+                "split",
+                type="ordinal",
+                sort=list(_SPLITS),
+                scale=alt.Scale(domain=list(_SPLITS), range=[1, 0.6, 0.3]),
+                legend=_LEGEND,
+            ),
             tooltip=[
                 alt.Tooltip("label", type="nominal"),
                 alt.Tooltip("split", type="nominal"),
@@ -37,19 +38,23 @@ def draw_balance(rows: Sequence[Mapping[str, Any]], names: Sequence[str], colour
         )
     )
     splits = len({row["split"] for row in rows})
-    return as_spec(chart, height=max(80, min(2 * HEIGHT, 13 * splits * len(names))))
+    return as_spec(chart, height=max(HEIGHT, min(2 * HEIGHT, 13 * splits * len(names))))
 
 
 def draw_histogram(rows: Sequence[Mapping[str, Any]], title: str, colour: str) -> dict[str, Any]:
     """A histogram, as shares of each split; a row has `from`, `to`, `split` and `share`."""
     chart = (
         alt.Chart(values_of(rows))
-        .mark_bar(color=colour, binSpacing=0)
+        .mark_line(color=colour, interpolate="step-after", strokeWidth=1.8)
         .encode(
-            x=alt.X("from", type="quantitative", bin="binned", title=title),
-            x2="to",
-            y=alt.Y("share", type="quantitative", axis=alt.Axis(format="%"), title="share of rows", stack=None),
-            opacity=_splits,
+            x=alt.X("from", type="quantitative", title=title, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False)),
+            y=alt.Y("share", type="quantitative", axis=alt.Axis(format="%"), title="share of rows"),
+            strokeDash=alt.StrokeDash(
+                "split",
+                type="nominal",
+                scale=alt.Scale(domain=list(_SPLITS), range=[[1, 0], [5, 3], [1, 2]]),
+                legend=_LEGEND,
+            ),
             tooltip=[
                 alt.Tooltip("split", type="nominal"),
                 alt.Tooltip("from", type="quantitative", format=".3~f"),

@@ -23,9 +23,9 @@ def scale_of(names: Sequence[str], colours: Mapping[str, str] | None = None) -> 
     return alt.Scale(domain=list(names), range=used)
 
 
-def values_of(rows: Sequence[Mapping[str, Any]]) -> alt.Data:
+def values_of(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     """Rows as the data of a chart; they become part of the specification."""
-    return alt.Data(values=[{key: _finite(value) for key, value in row.items()} for row in rows])
+    return alt.InlineData(values=[{key: _finite(value) for key, value in row.items()} for row in rows])
 
 
 def _finite(value: Any) -> Any:
@@ -33,9 +33,9 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def as_spec(chart: alt.Chart | alt.LayerChart, *, height: int | None = HEIGHT) -> dict[str, Any]:
-    """The specification of a chart that is as wide as the page lets it be."""
-    sized = chart.properties(width="container", **({} if height is None else {"height": height}))
-    spec: dict[str, Any] = sized.to_dict()
+def as_spec(*layers: alt.Chart, height: int = HEIGHT) -> dict[str, Any]:
+    """The specification of one or more layers, as wide as the page lets them be."""
+    chart = layers[0] if len(layers) == 1 else alt.layer(*layers)
+    spec: dict[str, Any] = chart.properties(width="container", height=height).to_dict()
     spec.pop("config", None)  # the page has its own
     return spec

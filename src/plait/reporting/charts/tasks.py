@@ -40,12 +40,14 @@ def draw_confusion(counts_CC: np.ndarray, names: Sequence[str], colour: str) -> 
         ],
     )
     boxes = base.mark_rect(color=colour, cornerRadius=2).encode(
-        opacity=alt.Opacity("share", type="quantitative", scale=alt.Scale(domain=[0, 1], range=[0.06, 0.9]), legend=None)
+        opacity=alt.Opacity(
+            "share", type="quantitative", scale=alt.Scale(domain=[0, 1], range=[0.06, 0.9]), legend=None
+        )
     )
     layers = [boxes]
     if len(names) <= _LABELLED:
         layers.append(base.mark_text(fontSize=12).encode(text=alt.Text("rows", type="quantitative", format=",")))
-    return as_spec(alt.layer(*layers), height=max(120, min(HEIGHT * 2, _CELL * len(names))))
+    return as_spec(*layers, height=max(HEIGHT, min(2 * HEIGHT, _CELL * len(names))))
 
 
 def draw_scatter(rows: Sequence[Mapping[str, Any]], low: float, high: float, colour: str) -> dict[str, Any]:
@@ -64,16 +66,14 @@ def draw_scatter(rows: Sequence[Mapping[str, Any]], low: float, high: float, col
             ],
         )
     )
-    return as_spec(alt.layer(_diagonal(low, high), points), height=HEIGHT + 40)
+    return as_spec(_diagonal(low, high), points)
 
 
 def _diagonal(low: float, high: float) -> alt.Chart:
     ends = values_of([{"x": low, "y": low}, {"x": high, "y": high}])
-    return (
-        alt.Chart(ends)
-        .mark_line(color=BASELINE_COLOUR, strokeDash=[4, 4], strokeWidth=1.2)
-        .encode(x=alt.X("x", type="quantitative"), y=alt.Y("y", type="quantitative"))
-    )
+    line = alt.Chart(ends).mark_line(color=BASELINE_COLOUR, strokeDash=[4, 4], strokeWidth=1.2)
+    encoded: alt.Chart = line.encode(x=alt.X("x", type="quantitative"), y=alt.Y("y", type="quantitative"))
+    return encoded
 
 
 def draw_classes(classes: Sequence[ClassScores], colour: str) -> dict[str, Any]:
@@ -86,18 +86,17 @@ def draw_classes(classes: Sequence[ClassScores], colour: str) -> dict[str, Any]:
     ]
     chart = (
         alt.Chart(values_of(rows))
-        .mark_point(color=colour, filled=True, size=70)
+        .mark_point(color=colour, filled=True, size=70, opacity=0.8)
         .encode(
             x=alt.X("score", type="quantitative", scale=alt.Scale(domain=[0, 1]), title="score"),
             y=alt.Y("class", type="nominal", sort=[found.name for found in classes], title=None),
             shape=alt.Shape(
                 "of",
                 type="nominal",
-                scale=alt.Scale(domain=["precision", "recall", "F1"], range=["triangle-right", "triangle-left", "circle"]),
+                scale=alt.Scale(
+                    domain=["precision", "recall", "F1"], range=["triangle-right", "triangle-left", "circle"]
+                ),
                 legend=alt.Legend(title=None, orient="top"),
-            ),
-            opacity=alt.Opacity(
-                "of", type="nominal", scale=alt.Scale(domain=["precision", "recall", "F1"], range=[0.55, 0.55, 1]), legend=None
             ),
             tooltip=[
                 alt.Tooltip("class", type="nominal"),
@@ -107,7 +106,7 @@ def draw_classes(classes: Sequence[ClassScores], colour: str) -> dict[str, Any]:
             ],
         )
     )
-    return as_spec(chart, height=max(80, min(2 * HEIGHT, 26 * len(classes))))
+    return as_spec(chart, height=max(HEIGHT, min(2 * HEIGHT, 26 * len(classes))))
 
 
 def draw_reliability(bins: Sequence[ConfidenceBin], colour: str) -> dict[str, Any]:
@@ -115,7 +114,9 @@ def draw_reliability(bins: Sequence[ConfidenceBin], colour: str) -> dict[str, An
     rows = [{"confidence": one.confidence, "correct": one.correct, "rows": one.rows} for one in bins]
     axis = alt.Scale(domain=[0, 1])
     base = alt.Chart(values_of(rows)).encode(
-        x=alt.X("confidence", type="quantitative", scale=axis, title="confidence", axis=alt.Axis(format="%", tickCount=5)),
+        x=alt.X(
+            "confidence", type="quantitative", scale=axis, title="confidence", axis=alt.Axis(format="%", tickCount=5)
+        ),
         y=alt.Y("correct", type="quantitative", scale=axis, title="correct", axis=alt.Axis(format="%", tickCount=5)),
     )
     dots = base.mark_point(color=colour, filled=True, opacity=0.9).encode(
@@ -126,7 +127,7 @@ def draw_reliability(bins: Sequence[ConfidenceBin], colour: str) -> dict[str, An
             alt.Tooltip("rows", type="quantitative", format=",", title="predictions"),
         ],
     )
-    return as_spec(alt.layer(_diagonal(0, 1), base.mark_line(color=colour, opacity=0.5), dots))
+    return as_spec(_diagonal(0, 1), base.mark_line(color=colour, opacity=0.5), dots)
 
 
 def draw_lengths(bins: Sequence[LengthBin], metric: str, colour: str) -> dict[str, Any]:
@@ -156,7 +157,7 @@ def draw_lengths(bins: Sequence[LengthBin], metric: str, colour: str) -> dict[st
         y=alt.Y("low", type="quantitative", title=metric, scale=alt.Scale(zero=False)), y2="high"
     )
     dots = base.mark_point(color=colour, filled=True, size=70, opacity=1).encode(y=alt.Y("score", type="quantitative"))
-    return as_spec(alt.layer(range_, dots))
+    return as_spec(range_, dots)
 
 
 def draw_points(
@@ -164,19 +165,21 @@ def draw_points(
 ) -> dict[str, Any]:
     """The map: one point per example, coloured by its label; crosses are wrong predictions."""
     labels = (
-        alt.Color("label", type="nominal", scale=scale_of(names), legend=alt.Legend(title=None, orient="top", columns=4))
+        alt.Color(
+            "label", type="nominal", scale=scale_of(names), legend=alt.Legend(title=None, orient="top", columns=4)
+        )
         if names
         else alt.Color(
             "label",
             type="quantitative",
-            scale=alt.Scale(range=["#8b949e55", colour]),
+            scale=alt.Scale(range=["#c79a16", colour]),
             legend=alt.Legend(title="score", orient="top"),
         )
     )
     blank = alt.Axis(labels=False, ticks=False, grid=False, domain=False)
     chart = (
         alt.Chart(values_of(rows))
-        .mark_point(size=36, opacity=0.8, filled=True)
+        .mark_point(opacity=0.8, filled=True)
         .encode(
             x=alt.X("x", type="quantitative", axis=blank, title=f"{shown[0]:.0%} of the variance"),
             y=alt.Y("y", type="quantitative", axis=blank, title=f"{shown[1]:.0%} of the variance"),
@@ -185,6 +188,12 @@ def draw_points(
                 "prediction",
                 type="nominal",
                 scale=alt.Scale(domain=["right", "wrong", ""], range=["circle", "cross", "circle"]),
+                legend=None,
+            ),
+            size=alt.Size(
+                "prediction",
+                type="nominal",
+                scale=alt.Scale(domain=["right", "wrong", ""], range=[36, 90, 36]),
                 legend=None,
             ),
             tooltip=[

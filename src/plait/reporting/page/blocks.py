@@ -9,16 +9,16 @@ __all__ = [
     "Card",
     "Cards",
     "Chart",
+    "ChartGroup",
     "Code",
     "Example",
-    "Examples",
-    "Group",
+    "ExampleList",
     "Notes",
     "Page",
+    "PageTable",
     "Part",
     "Section",
     "Spec",
-    "Table",
     "Tag",
 ]
 
@@ -45,7 +45,7 @@ class Cards:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A table; columns whose cells are numbers are aligned to the right."""
 
     names: Sequence[str]
@@ -64,11 +64,11 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Group:
+class ChartGroup:
     """Charts beside each other where there is room."""
 
     charts: Sequence[Chart]
-    wide: bool = False  # whether each needs the whole width
+    columns: int = 2  # at most
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,9 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Examples:
+class ExampleList:
     """A list of rows of the data."""
 
-    title: str
     caption: str
     examples: Sequence[Example]
 
@@ -124,7 +123,7 @@ class Part:
     colour: str = ""
 
 
-Block = Cards | Table | Group | Examples | Notes | Code | Part
+Block = Cards | PageTable | ChartGroup | ExampleList | Notes | Code | Part
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The JavaScript that draws charts, in one text; it is made once per version and stored in the user's cache."""
 
 from functools import cache
+from importlib.metadata import version
 
 from plait.files import atomic_file
 from plait.measurement_cache import cache_file
@@ -16,14 +17,14 @@ def chart_library() -> str:
     import altair
     import vl_convert
 
-    version = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    path = cache_file().with_name(f"vega-lite-{version}-{vl_convert.__version__}.js")
+    schema = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    path = cache_file().with_name(f"vega-lite-{schema}-{version('vl-convert-python')}.js")
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError):
         pass
     # Inside an HTML page, `</script` ends a script and `<!--` may begin a comment.
-    text = vl_convert.javascript_bundle(_SNIPPET, vl_version=version)
+    text = vl_convert.javascript_bundle(_SNIPPET, vl_version=schema)
     text = text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """A page as one HTML file that needs nothing else: its style, scripts and data are inside.
 
-Jinja2 escapes every text. The specifications of charts are JSON in which `<`, `>` and `&` are escaped, so that no text of
-the data can end the script element. The content security policy names the two scripts by their digests and forbids
+Jinja2 escapes every text. The specifications of charts are JSON in which `<`, `>` and `&` are escaped, so that no text
+of the data can end the script element. The content security policy names the two scripts by their digests and forbids
 every request.
 """
 
@@ -10,21 +10,25 @@ import hashlib
 import re
 from pathlib import Path
 
-from plait.reporting.page.blocks import Block, Chart, Group, Page, Part, Spec
+from plait.reporting.page.blocks import Block, Chart, ChartGroup, Page, Part, Spec
 from plait.reporting.page.bundle import chart_library
 
-__all__ = ["as_html"]
+__all__ = ["page_html"]
 
 _FILES = Path(__file__).parent / "files"
 _NUMBER = re.compile(r"[+−-]?[\d.,]+ ?[%s]?|–|")
 
 
-def as_html(page: Page) -> str:
+def page_html(page: Page) -> str:
     """The page as HTML."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(_FILES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(_FILES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["is_number"] = _is_number
     environment.tests["kind"] = lambda block, name: type(block).__name__ == name
@@ -43,7 +47,7 @@ def as_html(page: Page) -> str:
 
 def _charts(block: Block) -> list[Chart]:
     """The charts of a block, in the order of the page."""
-    if isinstance(block, Group):
+    if isinstance(block, ChartGroup):
         return list(block.charts)
     return [chart for inner in block.blocks for chart in _charts(inner)] if isinstance(block, Part) else []
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from plait.reporting.page.blocks import Block, Cards, Examples, Notes, Page, Part, Table
+from plait.reporting.page.blocks import Block, Cards, ExampleList, Notes, Page, PageTable, Part
 
-__all__ = ["as_text"]
+__all__ = ["page_text"]
 
 _EXAMPLES = 3  # of each list
 _WIDTH = 100
 
 
-def as_text(page: Page) -> str:
+def page_text(page: Page) -> str:
     """The page for a terminal or a log."""
     lines = [page.title, page.subtitle, *(f"note: {note}" for note in page.notes)]
     for section in page.sections:
@@ -24,12 +24,12 @@ def _lines(block: Block) -> Iterator[str]:
     """A block as lines; nothing for charts and code."""
     if isinstance(block, Cards):
         yield from _aligned([[card.title, card.value, card.about, "; ".join(card.details)] for card in block.cards])
-    elif isinstance(block, Table) and block.brief:
+    elif isinstance(block, PageTable) and block.brief:
         yield from _aligned([list(block.names), *block.rows])
     elif isinstance(block, Notes):
         yield from block.sentences
-    elif isinstance(block, Examples):
-        yield f"{block.title}: {len(block.examples)}"
+    elif isinstance(block, ExampleList):
+        yield block.caption
         for example in block.examples[:_EXAMPLES]:
             tags = ", ".join(f"{tag.name} {tag.value}" for tag in example.tags)
             yield _cut(f"  {tags}: {' | '.join(example.texts)}")

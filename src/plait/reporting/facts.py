@@ -90,12 +90,11 @@ class RunFacts:
         return low, high
 
 
-def collect_run(folder: Path, rows: int, progress: Progress) -> RunFacts:
+def collect_run(folder: Path, name: str, rows: int, progress: Progress) -> RunFacts:
     """Read a run and predict its dev and test rows; what is missing becomes a note."""
     run = RunDirectory(folder)
     if not run.has_begun:
         raise RunError(f"{folder}: not a run; give the folder that plait train wrote, or a results file of a suite")
-    name = folder.resolve().name
     notes: list[str] = []
     result = run.read_result() if run.is_trained else None
     if result is None:

@@ -12,13 +12,14 @@ __all__ = ["suspect_labels"]
 
 _FEWEST = 20  # examples that say how sure the model usually is
 _DEVIATIONS = 3.0  # of the errors of scores
+_MARGIN = 0.5  # by which the other class must be more probable; a weak model doubts too much
 
 
 def suspect_labels(spec: TaskSpec, labels_n: np.ndarray, predictions: PredictionArrays) -> list[int]:
     """The rows with a suspicious label, most suspicious first.
 
-    A label is suspicious if another class is at least as probable as it is on average for rows with that label
-    (confident learning, Northcutt et al. 2021), or if a score is more than three robust deviations away.
+    A label is suspicious if another class is far more probable, and at least as probable as it is on average for rows
+    with that label (confident learning, Northcutt et al. 2021), or if a score is more than three robust deviations off.
     """
     if len(labels_n) < _FEWEST:
         return []
@@ -41,5 +42,5 @@ def suspect_labels(spec: TaskSpec, labels_n: np.ndarray, predictions: Prediction
     each_n = np.arange(len(labels_n))
     sure_n = (said_n != labels_n) & (probabilities_nC[each_n, said_n] >= usual_C[said_n])
     doubt_n = probabilities_nC[each_n, said_n] - probabilities_nC[each_n, labels_n]
-    rows = np.flatnonzero(sure_n)
+    rows = np.flatnonzero(sure_n & (doubt_n >= _MARGIN))
     return [int(row) for row in rows[np.argsort(-doubt_n[rows], kind="stable")]]

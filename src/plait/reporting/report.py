@@ -110,5 +110,7 @@ def _page(sources: Sequence[Path], rows: int, suite: str | None, profile: str | 
         return suite_page(read_table(sources[0], suite, profile))
     if suite or profile:
         raise RequestError("`suite` and `profile` belong to a results file; a run knows its own")
-    runs = [collect_run(source, rows, progress) for source in sources]
+    short = [source.resolve().name for source in sources]
+    names = short if len(set(short)) == len(short) else [str(source) for source in sources]
+    runs = [collect_run(source, name, rows, progress) for source, name in zip(sources, names, strict=True)]
     return run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)

@@ -190,12 +190,7 @@ def draw_points(
                 scale=alt.Scale(domain=["right", "wrong", ""], range=["circle", "cross", "circle"]),
                 legend=None,
             ),
-            size=alt.Size(
-                "prediction",
-                type="nominal",
-                scale=alt.Scale(domain=["right", "wrong", ""], range=[36, 90, 36]),
-                legend=None,
-            ),
+            size=alt.condition("datum.prediction == 'wrong'", alt.value(90), alt.value(36)),
             tooltip=[
                 alt.Tooltip("text", type="nominal"),
                 alt.Tooltip("label", type="nominal" if names else "quantitative"),

@@ -35,7 +35,7 @@
       const result = await window.vegaEmbed(box, specs[Number(box.dataset.chart)], options);
       views.push(result);
     }
-    document.documentElement.dataset.charts = String(views.length);
+    document.documentElement.dataset.drawn = dark.matches ? "dark" : "light"; // every chart, in this theme
   }
 
   let drawing = draw();

@@ -18,6 +18,7 @@ from plait.reporting.sampling import REPORT_ROWS
 from plait.reporting.suite_page import suite_page
 from plait.reporting.suite_source import TABLE_NAME, read_table
 from plait.runs.directory import RunDirectory
+from plait.runs.result import Result
 
 __all__ = ["REPORT_NAME", "report", "report_text", "write_run_report"]
 
@@ -25,7 +26,7 @@ REPORT_NAME = "report.html"
 
 
 def report(
-    *sources: str | Path,
+    *sources: str | Path | Result,
     out: str | Path | None = None,
     rows: int = REPORT_ROWS,
     suite: str | None = None,
@@ -34,10 +35,10 @@ def report(
 ) -> Path:
     """Write one HTML file about a run, about several runs side by side, or about a suite; returns its path.
 
-    A source is the folder of a run, or for a suite the results file or the folder of `plait experiment`. The file is
-    `out`, by default report.html in the folder of one run or suite, and in the current folder for several. At most
-    `rows` rows of each split are predicted. `suite` and `profile` say what a results file belongs to, if its name does
-    not.
+    A source is the folder of a run, what `plait.train` returned, or for a suite the results file or the folder of
+    `plait experiment`. The file is `out`, by default report.html in the folder of one run or suite, and in the current
+    folder for several. At most `rows` rows of each split are predicted. `suite` and `profile` say what a results file
+    belongs to, if its name does not.
     """
     require_extra()
     given = _sources(sources)
@@ -50,7 +51,7 @@ def report(
 
 
 def report_text(
-    *sources: str | Path,
+    *sources: str | Path | Result,
     rows: int = REPORT_ROWS,
     suite: str | None = None,
     profile: str | None = None,
@@ -71,8 +72,8 @@ def write_run_report(folder: Path, progress: Progress) -> Path | None:
     return None
 
 
-def _sources(sources: Sequence[str | Path]) -> list[Path]:
-    given = [Path(source) for source in sources]
+def _sources(sources: Sequence[str | Path | Result]) -> list[Path]:
+    given = [source.run if isinstance(source, Result) else Path(source) for source in sources]
     if not given:
         raise RequestError("give at least one run, or the results of a suite")
     if missing := [source for source in given if not source.exists()]:

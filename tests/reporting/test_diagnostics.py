@@ -9,7 +9,7 @@ from plait.data.prediction_arrays import PredictionArrays
 from plait.model.tasks import TaskSpec
 from plait.reporting.curves import read_curves
 from plait.reporting.data_facts import class_balance, describe_splits, histogram
-from plait.reporting.diagnostics import by_length, calibration_error, confusion, per_class, reliability
+from plait.reporting.diagnostics import by_length, reliability
 from plait.reporting.embeddings import draw_map, find_nearest
 from plait.reporting.label_errors import suspect_labels
 from plait.reporting.sampling import sample_examples
@@ -25,26 +25,6 @@ def examples_of(texts: list[str], labels: list[int] | None = None) -> Examples:
     return Examples((texts,), np.array(labels or [0] * len(texts)), [f"data.csv:{row}" for row in range(len(texts))])
 
 
-def test_confusion_counts_labels_by_predictions():
-    assert confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist() == [[1, 1], [0, 1]]
-
-
-def test_scores_per_class_by_hand():
-    predictions = PredictionArrays(np.array([0, 1, 1, 1]), None)
-    no, yes, never = per_class(spec_of("classes", ("no", "yes", "never")), np.array([0, 0, 1, 1]), predictions)
-    assert (no.rows, no.precision, no.recall) == (2, 1.0, 0.5)
-    assert (yes.rows, yes.precision, yes.recall) == (2, pytest.approx(2 / 3), 1.0)
-    assert yes.f1 == pytest.approx(0.8)
-    assert (never.rows, never.precision, never.recall) == (0, None, None)
-
-
-def test_scores_per_label_of_a_multilabel_task():
-    labels = np.array([[1, 0], [1, 1]])
-    first, second = per_class(spec_of("multilabel"), labels, PredictionArrays(np.array([[1, 0], [0, 1]]), None))
-    assert (first.precision, first.recall, first.rows) == (1.0, 0.5, 2)
-    assert (second.precision, second.recall, second.rows) == (1.0, 1.0, 1)
-
-
 def test_reliability_by_hand():
     shares = np.array([[0.95, 0.05], [0.95, 0.05], [0.35, 0.65], [0.35, 0.65]])
     bins = reliability(np.array([0, 1, 1, 1]), PredictionArrays(np.array([0, 0, 1, 1]), shares))
@@ -52,7 +32,6 @@ def test_reliability_by_hand():
         (pytest.approx(0.65), 1.0, 2),
         (pytest.approx(0.95), 0.5, 2),
     ]
-    assert calibration_error(bins) == pytest.approx((0.35 + 0.45) / 2)
 
 
 def test_scores_have_no_reliability():

@@ -127,8 +127,10 @@ def test_a_run_without_its_data_still_has_scores_and_curves(hostile_run, tmp_pat
     page = plait.report(tmp_path / "run")
     html = page.read_text(encoding="utf-8")
     assert page == tmp_path / "run/report.html"
-    assert "its dev rows are not shown" in html and "mood: loss." in html
-    assert 'id="predictions"' not in html
+    assert "mood: its train and dev rows are not shown" in html and "mood: loss." in html
+    assert 'id="predictions"' not in html and "/nowhere" not in html
+    found = plait.report(tmp_path / "run", data=hostile_run.parent / "data").read_text(encoding="utf-8")
+    assert 'id="predictions"' in found and "are not shown" not in found
 
 
 def test_a_run_without_a_model_still_has_curves(hostile_run, tmp_path):
@@ -157,7 +159,7 @@ def test_differences_are_on_the_same_rows(hostile_run, other_run):
     from plait.reporting.comparison import compare_predictions
     from plait.reporting.facts import collect_run
 
-    one, two = (collect_run(run, run.name, 1000, SilentProgress()) for run in (hostile_run, other_run))
+    one, two = (collect_run(run, run.name, 1000, None, SilentProgress()) for run in (hostile_run, other_run))
     found = compare_predictions(one.scored["mood"], two.scored["mood"])
     assert found.difference == pytest.approx(two.scored["mood"].scores.value - one.scored["mood"].scores.value)
     better = sum(change.better for change in found.changes)
@@ -264,3 +266,52 @@ def test_a_report_that_fails_does_not_fail_the_training(hostile_run, tmp_path):
     recorder = Recorder()
     assert write_run_report(tmp_path / "run", recorder) is None
     assert recorder.notes == [f"the report could not be written; plait report {tmp_path / 'run'} says why"]
+
+
+# ---------------------------------------------------------------- unusual runs
+
+
+def test_a_run_with_triplets_and_tasks_without_dev(trained_run, tmp_path):
+    """Tasks without dev have curves and data, but no predictions."""
+    page = plait.report(trained_run, out=tmp_path / "page.html")
+    titles = titles_in(page)
+    assert "far: loss." in titles and "far: lengths." in titles and "tags: classes." in titles
+    assert "far." not in titles and "mood." in titles
+
+
+def test_a_run_of_stages(tiny_recipe, tmp_path):
+    recipe = tiny_recipe(epochs=1)
+    stages = [{"tasks": {"mood": recipe["tasks"]["mood"]}}, {"tasks": {"same": recipe["tasks"]["same"]}}]
+    keys = {key: value for key, value in recipe.items() if key != "tasks"}
+    result = plait.train({**keys, "stages": stages}, tmp_path / "run", baselines=False)
+    page = plait.report(result)
+    html = page.read_text(encoding="utf-8")
+    assert page == tmp_path / "run/report.html"
+    assert "Solid lines separate stages." in html
+    assert {"mood: accuracy.", "same: accuracy.", "mood.", "same."} <= set(titles_in(page))
+
+
+def test_a_refitted_run_is_not_scored_on_dev_again(tiny_recipe, tmp_path):
+    recipe = tiny_recipe(epochs=1, refit=True)
+    for task in recipe["tasks"].values():
+        task["dev"] = 0.25
+    plait.train(recipe, tmp_path / "run", baselines=False)
+    text = report_text(tmp_path / "run")
+    assert "trained once more on all rows (refit), so dev is not predicted again" in text
+    assert "mood  " in text and "95 % interval" not in text.partition("task")[0]
+
+
+def test_the_data_of_a_run_in_memory(tiny_bert, tmp_path):
+    rows = [
+        {"text": f"{word} film", "label": str(place % 2)}
+        for place, word in enumerate("good bad great dull".split() * 6)
+    ]
+    recipe = {
+        "encoder": str(tiny_bert),
+        "epochs": 1,
+        "tasks": {"mood": {"train": rows, "dev": rows, "text": "text", "label": "label"}},
+    }
+    plait.train(recipe, tmp_path / "run", baselines=False)
+    text = report_text(tmp_path / "run")
+    assert "mood: 24 dev rows also occur in train; scores are optimistic." in text
+    assert "mood: 4 training inputs have contradictory labels" not in text

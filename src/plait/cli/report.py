@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from plait.cli.complete import complete_suite
+
 __all__ = ["command"]
 
 
@@ -17,19 +19,29 @@ __all__ = ["command"]
 )
 @click.option("--text", "as_text", is_flag=True, help="Print the same in short, and write nothing.")
 @click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A folder to look for data files in, if they have moved.",
+)
+@click.option(
     "--rows",
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
     help="Rows of each task and split that are predicted at most; larger splits are sampled.",
 )
-@click.option("--suite", help="The suite of a results file.  [default: the one that it is named after]")
+@click.option(
+    "--suite",
+    shell_complete=complete_suite,
+    help="The suite of a results file.  [default: the one that it is named after]",
+)
 @click.option("--profile", help="The profile that its cells were trained with.")
 @click.option("--json", "as_json", is_flag=True, help="The path of the page as JSON.")
 def command(
     sources: tuple[Path, ...],
     out: Path | None,
     as_text: bool,
+    data: Path | None,
     rows: int,
     suite: str | None,
     profile: str | None,
@@ -49,10 +61,10 @@ def command(
     progress = progress_for(as_json)
     try:
         if as_text:
-            text = report_text(*sources, rows=rows, suite=suite, profile=profile, progress=progress)
+            text = report_text(*sources, data=data, rows=rows, suite=suite, profile=profile, progress=progress)
             click.echo(text, nl=False)
             return
-        path = report(*sources, out=out, rows=rows, suite=suite, profile=profile, progress=progress)
+        path = report(*sources, out=out, data=data, rows=rows, suite=suite, profile=profile, progress=progress)
     finally:
         progress.end()
     if as_json:

@@ -1,5 +1,6 @@
 """The data of a run as blocks of a page."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from plait.reporting import charts as drawn
@@ -9,6 +10,8 @@ from plait.reporting.page.blocks import Block, Chart, ChartGroup, Notes, PageTab
 from plait.reporting.sampling import word_counts
 
 __all__ = ["data_blocks"]
+
+_CLASSES = 25  # that a chart shows
 
 
 def data_blocks(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
@@ -39,8 +42,15 @@ def _charts(facts: RunFacts, task: str, colour: str) -> Iterator[Chart]:
     words = histogram({split: word_counts(part.texts) for split, part in splits.items()})
     scores = histogram({split: part.labels for split, part in splits.items()}) if spec.labels.about.is_score else []
     if balance:
-        names, caption = spec.labels.names, "Splits with other shares make scores misleading."
-        yield Chart(f"{task}: classes.", caption, lambda: drawn.data.draw_balance(balance, names, colour))
+        common = Counter({row["label"]: 0 for row in balance})
+        for row in balance:
+            common[row["label"]] += row["rows"]
+        named = {name for name, _ in common.most_common(_CLASSES)}
+        names = [name for name in spec.labels.names if name in named]
+        shown = [row for row in balance if row["label"] in named]
+        more = f" The {_CLASSES} most common of {len(common)} classes." if len(named) < len(common) else ""
+        caption = f"Splits with other shares make scores misleading.{more}"
+        yield Chart(f"{task}: classes.", caption, lambda: drawn.data.draw_balance(shown, names, colour))
     if scores:
         caption = "How often each score occurs."
         yield Chart(f"{task}: scores.", caption, lambda: drawn.data.draw_histogram(scores, "score", colour))

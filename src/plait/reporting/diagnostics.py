@@ -1,6 +1,6 @@
-"""How a task's predictions are wrong: by class, by confidence, by length.
+"""How good a task's predictions are by confidence and by length.
 
-n examples, C classes.
+n examples.
 """
 
 from dataclasses import dataclass
@@ -10,34 +10,13 @@ import numpy as np
 from plait.data.prediction_arrays import PredictionArrays
 from plait.evaluation.evaluate import metric_on
 from plait.evaluation.significance import Interval, bootstrap
-from plait.metrics import f1, recall_per_class
 from plait.model.tasks import TaskSpec
 
-__all__ = [
-    "ClassScores",
-    "ConfidenceBin",
-    "LengthBin",
-    "by_length",
-    "calibration_error",
-    "confusion",
-    "per_class",
-    "reliability",
-]
+__all__ = ["ConfidenceBin", "LengthBin", "by_length", "reliability"]
 
 _BINS = 10  # of confidence
 _LENGTHS = 5  # groups of equal size
 _FEWEST = 5  # examples that a score of a group needs
-
-
-@dataclass(frozen=True)
-class ClassScores:
-    """The scores of one class."""
-
-    name: str
-    rows: int
-    precision: float | None  # None if it was never predicted
-    recall: float | None  # None if there are no examples of it
-    f1: float
 
 
 @dataclass(frozen=True)
@@ -60,30 +39,6 @@ class LengthBin:
     interval: Interval | None
 
 
-def confusion(labels_n: np.ndarray, predicted_n: np.ndarray, classes: int) -> np.ndarray:
-    """How often each label (row) was predicted as each class (column): counts (C, C)."""
-    counts_CC = np.zeros((classes, classes), dtype=np.int64)
-    np.add.at(counts_CC, (labels_n, predicted_n), 1)
-    return counts_CC
-
-
-def per_class(spec: TaskSpec, labels_n: np.ndarray, predictions: PredictionArrays) -> list[ClassScores]:
-    """Precision, recall and F1 of each class, or of each label of a multilabel task."""
-    names = spec.labels.names
-    if spec.labels.about.multilabel:
-        columns = [(labels_n[:, place], predictions.values[:, place]) for place in range(len(names))]
-    else:
-        columns = [
-            ((labels_n == place).astype(int), (predictions.values == place).astype(int)) for place in range(len(names))
-        ]
-    found = []
-    for name, (true_n, said_n) in zip(names, columns, strict=True):
-        precision = recall_per_class(said_n, true_n, 2)[1] if said_n.any() else None
-        recall = recall_per_class(true_n, said_n, 2)[1] if true_n.any() else None
-        found.append(ClassScores(name, int(true_n.sum()), precision, recall, f1(true_n, said_n)))
-    return found
-
-
 def reliability(labels_n: np.ndarray, predictions: PredictionArrays) -> list[ConfidenceBin]:
     """How often predictions of a given confidence are right; every label of a multilabel task counts alone."""
     probabilities = predictions.probabilities
@@ -102,12 +57,6 @@ def reliability(labels_n: np.ndarray, predictions: PredictionArrays) -> list[Con
         for chosen in bins
         if chosen.any()
     ]
-
-
-def calibration_error(bins: list[ConfidenceBin]) -> float:
-    """The expected calibration error: the mean gap between confidence and share of correct predictions."""
-    rows = sum(part.rows for part in bins)
-    return sum(part.rows * abs(part.confidence - part.correct) for part in bins) / rows
 
 
 def by_length(

@@ -74,9 +74,17 @@ class RunFacts:
         """Every task that the run has trained or scored."""
         return list(dict.fromkeys([*self.specs, *(turn.task for turn in self.curves.turns)]))
 
+    @property
+    def baselines(self) -> dict[str, dict[str, float]]:
+        """Baseline → task → its dev score."""
+        found = self.result.baselines if self.result else self.run.read_baselines() or {}
+        dev: dict[str, dict[str, float]] = found.get("dev", {})
+        return dev
+
     def value(self, task: str) -> float | None:
         """The dev score of a task by its own metric: that of the run, on all dev rows."""
-        found = (self.result.scores if self.result else {}).get(task, {}).get(self.specs[task].metric)
+        known = self.result.scores if self.result else self.record.provenance.scores if self.record else {}
+        found: float | None = known.get(task, {}).get(self.specs[task].metric)
         scored = self.scored.get(task)
         return scored.scores.value if found is None and scored and scored.split == "dev" else found
 
@@ -90,8 +98,11 @@ class RunFacts:
         return low, high
 
 
-def collect_run(folder: Path, name: str, rows: int, progress: Progress) -> RunFacts:
-    """Read a run and predict its dev and test rows; what is missing becomes a note."""
+def collect_run(folder: Path, name: str, rows: int, data_folder: Path | None, progress: Progress) -> RunFacts:
+    """Read a run and predict its dev and test rows; what is missing becomes a note.
+
+    Files are looked for in `data_folder` too. Notes name no folders of this machine, since pages are shared.
+    """
     run = RunDirectory(folder)
     if not run.has_begun:
         raise RunError(f"{folder}: not a run; give the folder that plait train wrote, or a results file of a suite")
@@ -103,9 +114,9 @@ def collect_run(folder: Path, name: str, rows: int, progress: Progress) -> RunFa
     try:
         record = open_directory(run.best).record
         model = load_model(run.best).model
-    except PlaitError as error:
-        notes.append(f"Nothing is shown of its predictions: {error.mistakes[0]}")
-    data = _read_data(run, record, notes) if record else {}
+    except PlaitError:
+        notes.append("Its best model is missing or damaged, so predictions are not shown; plait evaluate says more.")
+    data = _read_data(run, record, data_folder, notes) if record else {}
     scored: dict[str, ScoredSplit] = {}
     tested: dict[str, ScoredSplit] = {}
     if record and model:
@@ -116,7 +127,8 @@ def collect_run(folder: Path, name: str, rows: int, progress: Progress) -> RunFa
         if refitted:
             wanted["dev"] = []
         total = sum(min(rows, len(data[task][split])) for split in wanted for task in wanted[split])
-        progress.begin("predicting for the report", total)
+        if total:
+            progress.begin("predicting for the report", total)
         for split, found in (("dev", scored), ("test", tested)):
             for task in wanted[split]:
                 found[task] = _score(model, record.tasks[task], split, data[task][split], rows)
@@ -133,17 +145,23 @@ def collect_run(folder: Path, name: str, rows: int, progress: Progress) -> RunFa
     return RunFacts(run, name, result, model, record, read_curves(lines, metrics), data, scored, tested, notes)
 
 
-def _read_data(run: RunDirectory, record: ModelRecord, notes: list[str]) -> dict[str, dict[str, Examples]]:
+def _read_data(
+    run: RunDirectory, record: ModelRecord, folder: Path | None, notes: list[str]
+) -> dict[str, dict[str, Examples]]:
     """The examples of every split of every task whose files are here and unchanged."""
     data: dict[str, dict[str, Examples]] = {}
     for task, origin in known_origins(run.best, record).items():
+        missing = []
         for split in _SPLITS:
             if task not in record.tasks or not origin.data.get(split):
                 continue
             try:
-                data.setdefault(task, {})[split] = split_examples(record.tasks[task], origin, split, None)
-            except (PlaitError, OSError) as error:
-                notes.append(f"{task}: its {split} rows are not shown: {error}")
+                data.setdefault(task, {})[split] = split_examples(record.tasks[task], origin, split, folder)
+            except (PlaitError, OSError):
+                missing.append(split)
+        if missing:
+            why = "their files are missing or changed; plait report --data DIR looks for them in a folder"
+            notes.append(f"{task}: its {' and '.join(missing)} rows are not shown: {why}")
     return data
 
 

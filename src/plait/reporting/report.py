@@ -28,6 +28,7 @@ REPORT_NAME = "report.html"
 def report(
     *sources: str | Path | Result,
     out: str | Path | None = None,
+    data: str | Path | None = None,
     rows: int = REPORT_ROWS,
     suite: str | None = None,
     profile: str | None = None,
@@ -37,14 +38,14 @@ def report(
 
     A source is the folder of a run, what `plait.train` returned, or for a suite the results file or the folder of
     `plait experiment`. The file is `out`, by default report.html in the folder of one run or suite, and in the current
-    folder for several. At most `rows` rows of each split are predicted. `suite` and `profile` say what a results file
-    belongs to, if its name does not.
+    folder for several. `data` is a folder to look for data files in, if they have moved. At most `rows` rows of each
+    split are predicted. `suite` and `profile` say what a results file belongs to, if its name does not.
     """
     require_extra()
     given = _sources(sources)
     path = Path(out) if out else _default_place(given)
     _check_place(path)
-    page = _page(given, rows, suite, profile, progress or SilentProgress())
+    page = _page(given, data, rows, suite, profile, progress or SilentProgress())
     with atomic_file(path) as temporary:
         temporary.write_text(page_html(page), encoding="utf-8")
     return path
@@ -52,13 +53,14 @@ def report(
 
 def report_text(
     *sources: str | Path | Result,
+    data: str | Path | None = None,
     rows: int = REPORT_ROWS,
     suite: str | None = None,
     profile: str | None = None,
     progress: Progress | None = None,
 ) -> str:
     """The same in short, as plain text; it needs no further packages."""
-    return page_text(_page(_sources(sources), rows, suite, profile, progress or SilentProgress()))
+    return page_text(_page(_sources(sources), data, rows, suite, profile, progress or SilentProgress()))
 
 
 def write_run_report(folder: Path, progress: Progress) -> Path | None:
@@ -104,7 +106,14 @@ def _check_place(path: Path) -> None:
         raise RequestError(f"`out` {path}: its folder does not exist")
 
 
-def _page(sources: Sequence[Path], rows: int, suite: str | None, profile: str | None, progress: Progress) -> Page:
+def _page(
+    sources: Sequence[Path],
+    data: str | Path | None,
+    rows: int,
+    suite: str | None,
+    profile: str | None,
+    progress: Progress,
+) -> Page:
     if rows < 1:
         raise RequestError(f"the argument `rows`: expected at least 1, found {rows}")
     if _is_suite(sources[0]):
@@ -113,5 +122,6 @@ def _page(sources: Sequence[Path], rows: int, suite: str | None, profile: str | 
         raise RequestError("`suite` and `profile` belong to a results file; a run knows its own")
     short = [source.resolve().name for source in sources]
     names = short if len(set(short)) == len(short) else [str(source) for source in sources]
-    runs = [collect_run(source, name, rows, progress) for source, name in zip(sources, names, strict=True)]
+    folder = Path(data) if data else None
+    runs = [collect_run(source, name, rows, folder, progress) for source, name in zip(sources, names, strict=True)]
     return run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)

@@ -88,7 +88,7 @@ def _subtitle(facts: RunFacts) -> str:
 
 def _scores(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
     """Cards, then the table with baselines."""
-    baselines = (facts.result.baselines if facts.result else {}).get("dev", {})
+    baselines = facts.baselines
     cards, rows = [], []
     for task, spec in facts.specs.items():
         value, interval = facts.value(task), facts.interval(task)
@@ -127,7 +127,7 @@ def _scores(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
 def _training(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
     """Learning curves, the schedule, gradient conflicts."""
     curves = facts.curves
-    baselines = (facts.result.baselines if facts.result else {}).get("dev", {})
+    baselines = facts.baselines
     best = facts.result.best_step if facts.result else None
     charts: list[Chart] = []
     for task in facts.tasks:

@@ -6,18 +6,22 @@ import numpy as np
 
 from plait.data.examples import Examples
 
-__all__ = ["REPORT_ROWS", "sample_examples", "shorten_text", "word_counts"]
+__all__ = ["REPORT_ROWS", "sample_examples", "sample_rows", "shorten_text", "word_counts"]
 
 REPORT_ROWS = 1000  # of each task and split that are predicted
 _LONGEST = 400  # letters of a text that are shown
 
 
+def sample_rows(count: int, most: int) -> list[int]:
+    """All rows, or an even sample of them in their order."""
+    if count <= most:
+        return list(range(count))
+    return sorted(np.random.default_rng(0).choice(count, most, replace=False).tolist())
+
+
 def sample_examples(examples: Examples, most: int) -> Examples:
     """All examples, or an even sample of them in their order."""
-    if len(examples) <= most:
-        return examples
-    rows = np.random.default_rng(0).choice(len(examples), most, replace=False)
-    return examples.chosen(sorted(rows.tolist()))
+    return examples if len(examples) <= most else examples.chosen(sample_rows(len(examples), most))
 
 
 def shorten_text(text: str, longest: int = _LONGEST) -> str:

@@ -1,20 +1,22 @@
 """A task's predictions as blocks of a page: charts, mistakes with their neighbours, likely label errors."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from plait.data.examples import Examples
+from plait.evaluation.details import find_details
 from plait.evaluation.mistakes import find_mistakes
 from plait.model.card import three_decimals
 from plait.model.decode import within_range
 from plait.reporting import charts as drawn
-from plait.reporting.diagnostics import by_length, calibration_error, confusion, per_class, reliability
+from plait.reporting.diagnostics import by_length, reliability
 from plait.reporting.embeddings import Embedder, Neighbour, draw_map, find_nearest
 from plait.reporting.facts import ScoredSplit
 from plait.reporting.label_errors import suspect_labels
 from plait.reporting.page.blocks import Block, Chart, ChartGroup, Example, ExampleList, Notes, PageTable, Spec, Tag
-from plait.reporting.sampling import sample_examples, word_counts
+from plait.reporting.sampling import sample_rows, word_counts
 from plait.reporting.wording import label_words, place_words, shown_texts, text_of
 
 __all__ = ["map_chart", "mistake_blocks", "prediction_blocks"]
@@ -23,35 +25,38 @@ _MISTAKES = 8
 _SUSPECTS = 6
 _CLASSES = 25  # that a confusion matrix shows
 _MAPPED = 600
+_COLOURED = 8  # classes that have a colour of their own on the map
+_OTHERS = "other classes"
 
 
 def prediction_blocks(scored: ScoredSplit, colour: str) -> Iterator[Block]:
     """How a task's predictions compare with the labels."""
     spec, labels, predictions = scored.spec, scored.examples.labels, scored.predictions
-    every = [f"{name} {three_decimals(value)}" for name, value in scored.scores.values.items()]
+    details = find_details(spec, labels, predictions)
+    every = [f"{name} {three_decimals(value)}" for name, value in {**scored.scores.values, **details.errors}.items()]
     yield Notes([f"On {len(labels):,} {scored.split} rows: {', '.join(every)}."])
     charts: list[Chart] = []
-    about = spec.labels.about
-    classes = per_class(spec, labels, predictions) if about.has_classes else []
-    if about.is_score:
+    if spec.labels.about.is_score:
         charts.append(_scatter(scored, colour))
-    elif about.one_class:
-        charts.append(_confusion(scored, colour))
-    if classes:
-        common = sorted(classes, key=lambda one: -one.rows)[:_CLASSES]
+    if details.confusion:
+        charts.append(_confusion(np.array(details.confusion), spec.labels.names, colour))
+    if details.classes:
+        by_size = sorted(details.classes.items(), key=lambda one: -one[1].support)[:_CLASSES]
+        common = {name: found for name, found in details.classes.items() if name in dict(by_size)}
         caption = "A class that is far to the left is missed or over-used."
         charts.append(Chart("Scores per class.", caption, lambda: drawn.tasks.draw_classes(common, colour)))
     if bins := reliability(labels, predictions):
-        error = f"Calibration error {calibration_error(bins):.3f}."
-        caption = f"Below the dashed line the model is too sure of itself. {error}"
+        error = f" Calibration error {details.errors['ece']:.3f}." if "ece" in details.errors else ""
+        caption = f"Below the dashed line the model is too sure of itself.{error}"
         charts.append(Chart("Reliability.", caption, lambda: drawn.tasks.draw_reliability(bins, colour)))
     if lengths := by_length(spec, labels, predictions, word_counts(scored.examples.texts)):
         caption = "The score on shorter and longer texts, with 95 % intervals."
         charts.append(Chart("By length.", caption, lambda: drawn.tasks.draw_lengths(lengths, spec.metric, colour)))
     yield ChartGroup(charts)
-    if classes:
+    if details.classes:
         rows = [
-            [one.name, f"{one.rows:,}", *map(three_decimals, (one.precision, one.recall, one.f1))] for one in classes
+            [name, f"{one.support:,}", *map(three_decimals, (one.precision, one.recall, one.f1))]
+            for name, one in details.classes.items()
         ]
         yield PageTable(("class", "rows", "precision", "recall", "F1"), rows)
 
@@ -65,17 +70,13 @@ def _scatter(scored: ScoredSplit, colour: str) -> Chart:
             {"true": float(examples.labels[row]), "predicted": float(shown[row]), "text": text_of(examples, row)}
             for row in range(len(examples))
         ]
-        spec: Spec = drawn.tasks.draw_scatter(rows, labels.low, labels.high, colour)
-        return spec
+        return _as_spec(drawn.tasks.draw_scatter(rows, labels.low, labels.high, colour))
 
     return Chart("Predicted against true.", "Points on the dashed line are exact.", draw)
 
 
-def _confusion(scored: ScoredSplit, colour: str) -> Chart:
-    names, labels = scored.spec.labels.names, scored.examples.labels
-    counts_CC = confusion(labels, scored.predictions.values.astype(np.int64), len(names))
+def _confusion(counts_CC: np.ndarray, names: Sequence[str], colour: str) -> Chart:
     common = sorted(np.argsort(-counts_CC.sum(axis=1), kind="stable")[:_CLASSES].tolist())
-
     shown, kept = counts_CC[np.ix_(common, common)], [names[place] for place in common]
     more = f" The {_CLASSES} most common of {len(names)} classes." if len(names) > _CLASSES else ""
     caption = f"Rows are labels, columns predictions; darker is a larger share of the label.{more}"
@@ -84,14 +85,13 @@ def _confusion(scored: ScoredSplit, colour: str) -> Chart:
 
 def map_chart(embedder: Embedder, scored: ScoredSplit, colour: str) -> Chart | None:
     """The map of a task's examples; None if there are too few."""
-    spec = scored.spec
-    part = sample_examples(scored.examples, _MAPPED)
+    spec, labels = scored.spec, scored.spec.labels
+    chosen = sample_rows(len(scored.examples), _MAPPED)
+    part = scored.examples.chosen(chosen)
     found = draw_map(embedder, part)
     if found is None:
         return None
-    place = {where: row for row, where in enumerate(scored.examples.origins)}
-    rows_of = [place[where] for where in part.origins]
-    numeric, one_class = spec.labels.about.is_score, spec.labels.about.one_class
+    numeric = labels.about.is_score
     predicted = within_range(scored.predictions, spec).values
     right_n = scored.right_n
 
@@ -100,21 +100,30 @@ def map_chart(embedder: Embedder, scored: ScoredSplit, colour: str) -> Chart | N
             {
                 "x": round(float(found.points_n2[point, 0]), 4),
                 "y": round(float(found.points_n2[point, 1]), 4),
-                "label": float(part.labels[point]) if numeric else label_words(part.labels[point], spec.labels),
-                "predicted": round(float(predicted[row]), 2) if numeric else label_words(predicted[row], spec.labels),
+                "label": float(part.labels[point]) if numeric else label_words(part.labels[point], labels),
+                "predicted": round(float(predicted[row]), 2) if numeric else label_words(predicted[row], labels),
                 "prediction": "" if numeric else "right" if right_n[row] else "wrong",
                 "text": text_of(part, point),
             }
-            for point, row in enumerate(rows_of)
+            for point, row in enumerate(chosen)
         ]
-        names = list(spec.labels.names) if one_class else sorted({str(row["label"]) for row in rows})
-        drawing: Spec = drawn.tasks.draw_points(rows, None if numeric else names, found.shown, colour)
-        return drawing
+        if numeric:
+            return _as_spec(drawn.tasks.draw_points(rows, None, found.shown, colour))
+        common = [name for name, _ in Counter(str(row["label"]) for row in rows).most_common()]
+        named = common if len(common) <= _COLOURED else common[: _COLOURED - 1]
+        names = sorted(named, key=[*labels.names, *sorted(common)].index) + [_OTHERS] * (len(named) < len(common))
+        coloured = [{**row, "colour": row["label"] if row["label"] in named else _OTHERS} for row in rows]
+        return _as_spec(drawn.tasks.draw_points(coloured, names, found.shown, colour))
 
     pairs = "" if len(spec.text) == 1 else " A point is a pair, placed by how its two texts differ."
     crosses = "" if numeric else " Crosses are wrong predictions."
     many = f" {len(part):,} of {scored.rows:,} rows." if len(part) < scored.rows else ""
     return Chart(f"{spec.name}.", f"Colour is the label; point at one to read it.{crosses}{pairs}{many}", draw)
+
+
+def _as_spec(drawing: Spec) -> Spec:
+    """Charts load on first use, so their types are not known here."""
+    return drawing
 
 
 def mistake_blocks(embedder: Embedder, scored: ScoredSplit, train: Examples | None) -> tuple[list[Block], list[Block]]:

@@ -6,9 +6,10 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from plait.evaluation.details import ClassScores
 from plait.reporting.charts.marks import HEIGHT, as_spec, scale_of, values_of
 from plait.reporting.colours import BASELINE_COLOUR
-from plait.reporting.diagnostics import ClassScores, ConfidenceBin, LengthBin
+from plait.reporting.diagnostics import ConfidenceBin, LengthBin
 
 __all__ = ["draw_classes", "draw_confusion", "draw_lengths", "draw_points", "draw_reliability", "draw_scatter"]
 
@@ -30,7 +31,7 @@ def draw_confusion(counts_CC: np.ndarray, names: Sequence[str], colour: str) -> 
         for j, predicted in enumerate(names)
     ]
     base = alt.Chart(values_of(rows)).encode(
-        x=alt.X("predicted", type="nominal", sort=list(names), axis=alt.Axis(labelAngle=-30 if len(names) > 2 else 0)),
+        x=alt.X("predicted", type="nominal", sort=list(names), axis=_class_axis(names)),
         y=alt.Y("label", type="nominal", sort=list(names)),
         tooltip=[
             alt.Tooltip("label", type="nominal"),
@@ -48,6 +49,12 @@ def draw_confusion(counts_CC: np.ndarray, names: Sequence[str], colour: str) -> 
     if len(names) <= _LABELLED:
         layers.append(base.mark_text(fontSize=12).encode(text=alt.Text("rows", type="quantitative", format=",")))
     return as_spec(*layers, height=max(HEIGHT, min(2 * HEIGHT, _CELL * len(names))))
+
+
+def _class_axis(names: Sequence[str]) -> alt.Axis:
+    """Names of classes below a matrix, turned if there is no room for them."""
+    angle = 0 if len(names) <= 2 else -30 if len(names) <= _LABELLED else -90
+    return alt.Axis(labelAngle=angle, labelLimit=80 if angle else 110)
 
 
 def draw_scatter(rows: Sequence[Mapping[str, Any]], low: float, high: float, colour: str) -> dict[str, Any]:
@@ -76,11 +83,11 @@ def _diagonal(low: float, high: float) -> alt.Chart:
     return encoded
 
 
-def draw_classes(classes: Sequence[ClassScores], colour: str) -> dict[str, Any]:
+def draw_classes(classes: Mapping[str, ClassScores], colour: str) -> dict[str, Any]:
     """Precision, recall and F1 of each class."""
     rows = [
-        {"class": found.name, "score": value, "of": of, "rows": found.rows}
-        for found in classes
+        {"class": name, "score": value, "of": of, "rows": found.support}
+        for name, found in classes.items()
         for of, value in (("precision", found.precision), ("recall", found.recall), ("F1", found.f1))
         if value is not None
     ]
@@ -89,7 +96,7 @@ def draw_classes(classes: Sequence[ClassScores], colour: str) -> dict[str, Any]:
         .mark_point(color=colour, filled=True, size=70, opacity=0.8)
         .encode(
             x=alt.X("score", type="quantitative", scale=alt.Scale(domain=[0, 1]), title="score"),
-            y=alt.Y("class", type="nominal", sort=[found.name for found in classes], title=None),
+            y=alt.Y("class", type="nominal", sort=list(classes), title=None),
             shape=alt.Shape(
                 "of",
                 type="nominal",
@@ -163,10 +170,13 @@ def draw_lengths(bins: Sequence[LengthBin], metric: str, colour: str) -> dict[st
 def draw_points(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str] | None, shown: tuple[float, float], colour: str
 ) -> dict[str, Any]:
-    """The map: one point per example, coloured by its label; crosses are wrong predictions."""
+    """The map: one point per example, coloured by its label; crosses are wrong predictions.
+
+    With `names`, the field `colour` is one of them; without, labels are numbers.
+    """
     labels = (
         alt.Color(
-            "label", type="nominal", scale=scale_of(names), legend=alt.Legend(title=None, orient="top", columns=4)
+            "colour", type="nominal", scale=scale_of(names), legend=alt.Legend(title=None, orient="top", columns=4)
         )
         if names
         else alt.Color(

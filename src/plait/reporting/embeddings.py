@@ -15,8 +15,8 @@ from plait.model.encode_texts import AnyModel, embed_texts
 
 __all__ = ["Embedder", "EmbeddingMap", "Neighbour", "draw_map", "find_nearest"]
 
-_CANDIDATES = 25  # training rows that share words with one row
-_FILL = 100  # further training rows, drawn evenly
+_CANDIDATES = 15  # training rows that share words with one row
+_FILL = 60  # further training rows, drawn evenly
 _SEARCHED = 50_000  # training rows that are searched for shared words
 _NEAREST = 3
 

@@ -11,12 +11,12 @@ from plait.reporting.page.blocks import (
     Chart,
     ChartGroup,
     Code,
-    Example,
     ExampleList,
     Notes,
     Page,
     PageTable,
     Section,
+    ShownExample,
     Tag,
 )
 from plait.reporting.page.html import page_html
@@ -60,7 +60,9 @@ def evil_page(*, chart: bool = True) -> Page:
         PageTable([EVIL], [[EVIL]], EVIL),
         Notes([EVIL]),
         Code(EVIL, EVIL),
-        ExampleList(EVIL, [Example((EVIL,), (Tag(EVIL, EVIL),), EVIL, (Example((EVIL,), (Tag(EVIL, EVIL),)),))]),
+        ExampleList(
+            EVIL, [ShownExample((EVIL,), (Tag(EVIL, EVIL),), EVIL, (ShownExample((EVIL,), (Tag(EVIL, EVIL),)),))]
+        ),
         *drawn,
     ]
     return Page(EVIL, EVIL, [Section("One", EVIL, blocks)], [EVIL])

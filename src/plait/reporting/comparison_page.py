@@ -14,13 +14,13 @@ from plait.reporting.page.blocks import (
     Cards,
     Chart,
     ChartGroup,
-    Example,
     ExampleList,
     Notes,
     Page,
     PageTable,
     Part,
     Section,
+    ShownExample,
     Tag,
 )
 from plait.reporting.wording import interval_words, label_words, minutes, place_words, shown_texts, signed
@@ -178,7 +178,7 @@ def _changed(first: str, second: str, found: PairedDifference) -> Iterator[Block
         yield ExampleList(caption, [_example(first, second, found, change) for change in shown])
 
 
-def _example(first: str, second: str, found: PairedDifference, change: Change) -> Example:
+def _example(first: str, second: str, found: PairedDifference, change: Change) -> ShownExample:
     spec = found.first.spec
     before, after = (within_range(side.predictions, spec).values for side in (found.first, found.second))
     tags = (
@@ -187,7 +187,7 @@ def _example(first: str, second: str, found: PairedDifference, change: Change) -
         Tag(second, label_words(after[change.other], spec.labels), "right" if change.better else "wrong"),
     )
     examples = found.first.examples
-    return Example(shown_texts(examples, change.row), tags, place_words(examples.origins[change.row]))
+    return ShownExample(shown_texts(examples, change.row), tags, place_words(examples.origins[change.row]))
 
 
 def _settings(runs: Sequence[RunFacts]) -> Iterator[Block]:

@@ -15,7 +15,7 @@ from plait.reporting.diagnostics import by_length, reliability
 from plait.reporting.embeddings import Embedder, Neighbour, draw_map, find_nearest
 from plait.reporting.facts import ScoredSplit
 from plait.reporting.label_errors import suspect_labels
-from plait.reporting.page.blocks import Block, Chart, ChartGroup, Example, ExampleList, Notes, PageTable, Spec, Tag
+from plait.reporting.page.blocks import Block, Chart, ChartGroup, ExampleList, Notes, PageTable, ShownExample, Spec, Tag
 from plait.reporting.sampling import sample_rows, word_counts
 from plait.reporting.wording import label_words, place_words, shown_texts, text_of
 
@@ -139,7 +139,7 @@ def mistake_blocks(embedder: Embedder, scored: ScoredSplit, train: Examples | No
     symmetric = spec.labels.about.symmetric
     nearest = find_nearest(embedder, examples, rows, train, symmetric=symmetric) if train is not None else {}
 
-    def listed(chosen: Sequence[int]) -> list[Example]:
+    def listed(chosen: Sequence[int]) -> list[ShownExample]:
         return [_example(scored, row, train, nearest.get(row, [])) for row in chosen]
 
     many = "1 mistake" if len(found) == 1 else f"{len(found):,} mistakes"
@@ -158,7 +158,7 @@ def _keys(examples: Examples) -> Iterator[tuple[str, tuple[str, ...]]]:
     return zip(examples.origins, zip(*examples.texts, strict=True), strict=True)
 
 
-def _example(scored: ScoredSplit, row: int, train: Examples | None, nearest: Sequence[Neighbour]) -> Example:
+def _example(scored: ScoredSplit, row: int, train: Examples | None, nearest: Sequence[Neighbour]) -> ShownExample:
     """A row with its label, its prediction and its neighbours."""
     labels, predictions = scored.spec.labels, within_range(scored.predictions, scored.spec)
     tags = [
@@ -169,7 +169,7 @@ def _example(scored: ScoredSplit, row: int, train: Examples | None, nearest: Seq
         tags.append(Tag("confidence", f"{predictions.probabilities[row, int(predictions.values[row])]:.0%}"))
     near = (
         tuple(
-            Example(
+            ShownExample(
                 shown_texts(train, one.row),
                 (Tag("label", label_words(train.labels[one.row], labels)), Tag("cosine", f"{one.similarity:.2f}")),
             )
@@ -178,4 +178,4 @@ def _example(scored: ScoredSplit, row: int, train: Examples | None, nearest: Seq
         if train is not None
         else ()
     )
-    return Example(shown_texts(scored.examples, row), tuple(tags), place_words(scored.examples.origins[row]), near)
+    return ShownExample(shown_texts(scored.examples, row), tuple(tags), place_words(scored.examples.origins[row]), near)

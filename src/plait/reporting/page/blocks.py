@@ -11,13 +11,13 @@ __all__ = [
     "Chart",
     "ChartGroup",
     "Code",
-    "Example",
     "ExampleList",
     "Notes",
     "Page",
     "PageTable",
     "Part",
     "Section",
+    "ShownExample",
     "Spec",
     "Tag",
 ]
@@ -81,13 +81,13 @@ class Tag:
 
 
 @dataclass(frozen=True)
-class Example:
+class ShownExample:
     """One row of the data with what is said about it."""
 
     texts: tuple[str, ...]
     tags: tuple[Tag, ...]
     where: str = ""
-    nearest: tuple["Example", ...] = ()
+    nearest: tuple["ShownExample", ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class ExampleList:
     """A list of rows of the data."""
 
     caption: str
-    examples: Sequence[Example]
+    examples: Sequence[ShownExample]
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ def page_file(hostile_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return plait.report(hostile_run, out=tmp_path_factory.mktemp("page") / "report.html")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """A chromium without a window."""
+    """A chromium without a window; it is closed before tests of other modules, whose event loops it would disturb."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:

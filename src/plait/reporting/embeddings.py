@@ -15,8 +15,8 @@ from plait.model.encode_texts import AnyModel, embed_texts
 
 __all__ = ["Embedder", "EmbeddingMap", "Neighbour", "draw_map", "find_nearest"]
 
-_CANDIDATES = 15  # training rows that share words with one row
-_FILL = 60  # further training rows, drawn evenly
+_CANDIDATES = 10  # training rows that share words with one row
+_FILL = 40  # further training rows, drawn evenly
 _SEARCHED = 50_000  # training rows that are searched for shared words
 _NEAREST = 3
 
@@ -121,7 +121,7 @@ def draw_map(embedder: Embedder, examples: Examples) -> EmbeddingMap | None:
     centred_nF = features_nF - features_nF.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred_nF, full_matrices=False)
     total = float((sizes**2).sum())
-    if not total:
+    if total < 1e-9:  # all examples are equal
         return None
     points_n2 = left[:, :2] * sizes[:2]
     return EmbeddingMap(points_n2, (float(sizes[0] ** 2) / total, float(sizes[1] ** 2) / total))

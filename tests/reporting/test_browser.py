@@ -102,9 +102,9 @@ def test_the_theme_follows_the_reader(open_page, page_file):
     assert opened.said == []
 
 
-def test_several_runs_and_suites_open_too(open_page, hostile_run, other_run, tmp_path):
+def test_several_runs_short_runs_and_suites_open_too(open_page, hostile_run, other_run, trained_run, tmp_path):
     results = Path(__file__).parent.parent.parent / "results/minbert-downstream-laptop.jsonl"
-    for sources in ((hostile_run, other_run), (results,)):
+    for sources in ((hostile_run, other_run), (trained_run,), (results,)):  # the second has one epoch of one step
         page = plait.report(*sources, out=tmp_path / "page.html", rows=20)
         opened = open_page(page, width=390)
         assert opened.count("[data-chart] svg") == opened.count("[data-chart]") > 0

@@ -21,7 +21,7 @@ _steps = partial(
 )
 
 
-def _rules(steps: Sequence[int], *, dash: Sequence[int] = (2, 3)) -> alt.Chart:
+def _rules(steps: Sequence[int], *, dash: Sequence[int]) -> alt.Chart:
     """Thin vertical lines at some steps."""
     data = values_of([{"step": step} for step in steps])
     rules: alt.Chart = alt.Chart(data).mark_rule(strokeDash=list(dash), opacity=0.45).encode(x=_steps("step"))
@@ -121,9 +121,8 @@ def draw_schedule(
             ],
         )
     )
-    layers = [strips, _rules(epochs)]
-    if stages:
-        layers.append(_rules(stages, dash=(1, 0)))
+    marks = ((epochs, (2, 3)), (stages, (1, 0)))
+    layers = [strips, *(_rules(steps, dash=dash) for steps, dash in marks if steps)]
     return as_spec(*layers, height=max(60, 34 * len(tasks)))
 
 

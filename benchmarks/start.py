@@ -36,7 +36,7 @@ def train_model(setting: Setting) -> str:
     folder = store_folder("models") / "start"
     if not (folder / "best").is_dir():
         shutil.rmtree(folder, ignore_errors=True)  # left by an interrupted training
-        words = ("--out", str(folder), "--no-baselines", "--set", "epochs=null", "--set", "steps=1")
+        words = ("--out", str(folder), "--no-baselines", "--no-report", "--set", "epochs=null", "--set", "steps=1")
         run_python("-m", "plait", "train", "starter", *words)
     return str(folder / "best")
 

@@ -24,6 +24,7 @@ LEVELS = [
     {"resolve", "evaluation", "inference", "export"},
     {"training", "drafting", "serving"},
     {"experiments"},
+    {"reporting"},
     {"cli"},
 ]
 PURE = {"losses", "heads", "gradients"}  # functions of tensors: they import torch and these parts of plait only

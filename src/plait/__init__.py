@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from plait.plugins import register_head, register_loss, register_metric, register_schedule
     from plait.progress import Progress, SilentProgress
     from plait.recipe.schema import Recipe
+    from plait.reporting.report import report
     from plait.runs.result import Result
     from plait.serving.client import AsyncClient, Client
     from plait.training.check import Check, check
@@ -55,6 +56,7 @@ __all__ = [
     "register_loss",
     "register_metric",
     "register_schedule",
+    "report",
     "show_progress",
     "train",
 ]
@@ -81,6 +83,7 @@ _MODULES = {
     "register_loss": "plait.plugins",
     "register_metric": "plait.plugins",
     "register_schedule": "plait.plugins",
+    "report": "plait.reporting.report",
     "show_progress": "plait.cli.display",
     "train": "plait.training.train",
 }

@@ -61,15 +61,17 @@ def test_completion_prints_a_script(shell):
 
 def test_train_shows_the_cosines_between_gradients(recipe_file, tmp_path):
     measured = ("--set", "conflict_every=2", "--no-baselines")
-    shown = plait("train", recipe_file, "--out", tmp_path / "shown", *measured).stdout
-    last = plait("train", recipe_file, "--out", tmp_path / "json", *measured, "--json").stdout.splitlines()[-1]
+    shown = plait("train", recipe_file, "--out", tmp_path / "shown", "--no-report", *measured).stdout
+    last = plait(
+        "train", recipe_file, "--out", tmp_path / "json", "--no-report", *measured, "--json"
+    ).stdout.splitlines()[-1]
     conflicts = json.loads(last)["conflicts"]
     assert list(conflicts) == ["mood/same", "mood/near", "same/near"]
     lines = [line.split() for line in shown.splitlines()]
     for pair, found in conflicts.items():
         assert found["count"] == 3
         assert [pair, f"{found['mean']:+.3f}", f"{found['negative']:.0%}", "3"] in lines
-    plain = plait("train", recipe_file, "--out", tmp_path / "plain", "--no-baselines").stdout
+    plain = plait("train", recipe_file, "--out", tmp_path / "plain", "--no-baselines", "--no-report").stdout
     assert "mean cosine" in shown and "mean cosine" not in plain
 
 
@@ -204,7 +206,10 @@ def test_brackets_in_names_are_printed_unchanged(tiny_recipe, tmp_path):
     recipe = tiny_recipe(epochs=1)
     recipe["tasks"] = {"[/b]": recipe["tasks"]["mood"]}
     YAML().dump(recipe, tmp_path / "recipe.yaml")
-    assert "[/b]" in plait("train", tmp_path / "recipe.yaml", "--out", tmp_path / "[b]", "--no-baselines").stdout
+    assert (
+        "[/b]"
+        in plait("train", tmp_path / "recipe.yaml", "--out", tmp_path / "[b]", "--no-baselines", "--no-report").stdout
+    )
 
 
 @pytest.mark.parametrize(

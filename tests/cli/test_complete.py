@@ -77,3 +77,7 @@ def test_completing_imports_no_torch(recipe):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "2 False\n"
+
+
+def test_the_suite_of_a_report():
+    assert complete("report", "results.jsonl", "--suite", "best") == ["best-of-bert"]

@@ -23,7 +23,9 @@ def folder(tiny_bert, tmp_path_factory) -> Path:
 def ensemble(folder, plait) -> Path:
     """An ensemble of two models that one run kept, built once."""
     if not (folder / "both").is_dir():
-        out, _ = plait("train", folder / "recipe.yaml", "--out", folder / "run", "--no-baselines", "--keep", 2)
+        out, _ = plait(
+            "train", folder / "recipe.yaml", "--out", folder / "run", "--no-baselines", "--no-report", "--keep", 2
+        )
         assert out.splitlines()[-1].startswith("kept, best first: epoch")
         out, _ = plait("ensemble", f"{folder}/run@epoch1", f"{folder}/run@epoch2", "--out", folder / "both")
         both = folder / "both"

@@ -60,7 +60,7 @@ def test_shown_row_is_a_complete_recipe(plait, suite, tmp_path, options):
 def test_shown_row_trains(plait, suite, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "row.yaml").write_text(plait("experiment", suite, "--show", "plain", "--profile", "short")[0])
-    plait("train", "row.yaml", "--no-baselines")
+    plait("train", "row.yaml", "--no-baselines", "--no-report")
     assert (tmp_path / "runs/row/best").is_dir()
 
 
@@ -103,7 +103,7 @@ def test_row_is_checked(plait, suite):
 
 def test_row_is_trained_alone(plait, suite, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    plait("train", "suite#faster", "--profile", "short", "--no-baselines")
+    plait("train", "suite#faster", "--profile", "short", "--no-baselines", "--no-report")
     run = json.loads((tmp_path / "runs/suite-faster/run.json").read_text())
     assert (run["recipe"]["lr"], run["recipe"]["epochs"]) == (3e-3, 1)
 

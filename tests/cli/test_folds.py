@@ -29,7 +29,9 @@ def test_check_and_train_report_a_group_that_is_larger_than_a_fold(plait, tiny_r
     (tmp_path / "recipe.yaml").write_text(recipe_text(recipe))
     sentence = "mood: 1 group of 10 rows with shared texts is larger than a fold and was split"
     assert sentence in plait("check", tmp_path / "recipe.yaml", "--no-trial")[0].splitlines()
-    shown = "".join(plait("train", tmp_path / "recipe.yaml", "--out", tmp_path / "run", "--no-baselines"))
+    shown = "".join(
+        plait("train", tmp_path / "recipe.yaml", "--out", tmp_path / "run", "--no-baselines", "--no-report")
+    )
     assert sentence in shown
 
 

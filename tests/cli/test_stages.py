@@ -37,7 +37,7 @@ def test_check_prints_the_same_as_json(plait, recipe_file):
 
 
 def test_train_shows_each_stage_and_the_scores_of_earlier_tasks(plait, recipe_file, tmp_path):
-    out, log = plait("train", recipe_file, "--out", tmp_path / "run", "--no-baselines")
+    out, log = plait("train", recipe_file, "--out", tmp_path / "run", "--no-baselines", "--no-report")
     assert "training, stage 1 of 2 (3)" in log and "training, stage 2 of 2 (4)" in log
     assert "stage 1, epoch 1, step 3: near pearson " in log and "stage 2, epoch 1, step 6: mood accuracy " in log
     trained, _, kept = out.partition(", tasks that the model had before")
@@ -48,7 +48,7 @@ def test_train_shows_each_stage_and_the_scores_of_earlier_tasks(plait, recipe_fi
 
 
 def test_train_prints_the_same_as_json(plait, recipe_file, tmp_path):
-    out, _ = plait("train", recipe_file, "--out", tmp_path / "run", "--no-baselines", "--json")
+    out, _ = plait("train", recipe_file, "--out", tmp_path / "run", "--no-baselines", "--no-report", "--json")
     *lines, result = map(json.loads, out.splitlines())
     assert [line["what"] for line in lines if line["kind"] == "begin"] == [
         "training, stage 1 of 2",

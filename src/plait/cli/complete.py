@@ -14,7 +14,14 @@ from click.shell_completion import CompletionItem
 if TYPE_CHECKING:
     from plait.recipe.tree import Tree
 
-__all__ = ["complete_key", "complete_profile", "complete_recipe", "complete_task", "complete_task_file"]
+__all__ = [
+    "complete_key",
+    "complete_profile",
+    "complete_recipe",
+    "complete_suite",
+    "complete_task",
+    "complete_task_file",
+]
 
 
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -22,6 +29,13 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
     names = sorted(path.stem for path in (Path(__file__).parent.parent / "recipes").glob("*.yaml"))
     bundled = [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return [*bundled, CompletionItem(incomplete, type="file")]
+
+
+def complete_suite(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Bundled suites and folders."""
+    names = sorted(path.parent.name for path in (Path(__file__).parent.parent / "recipes").glob("*/suite.yaml"))
+    bundled = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [*bundled, CompletionItem(incomplete, type="dir")]
 
 
 def complete_task(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

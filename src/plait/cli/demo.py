@@ -45,8 +45,9 @@ def command(out: Path) -> None:
     Trains the starter recipe, then shows its scores beside baselines and predictions for each task.
     """
     from plait.cli.display import console
-    from plait.cli.train import run_recipe
+    from plait.cli.train import add_report, run_recipe
     from plait.inference.predictor import load
+    from plait.reporting.report import REPORT_NAME
     from plait.runs.directory import RunDirectory
 
     screen = console()
@@ -72,9 +73,12 @@ def command(out: Path) -> None:
             )
             shown = example if isinstance(example, str) else " | ".join(example)
             screen.print(f"  {answer:>14}   {shown}")
+    page = out / REPORT_NAME if (out / REPORT_NAME).is_file() else add_report(out)
     screen.print("\nWhat to try next:")
     for line in _next_steps(out):
         screen.print(f"  {line}", soft_wrap=True)
+    if page:
+        screen.print(f"\nThe report, to open in a browser: {page}", soft_wrap=True)
 
 
 def _next_steps(out: Path) -> list[str]:

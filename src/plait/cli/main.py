@@ -19,6 +19,7 @@ _COMMANDS = (
     "train",
     "check",
     "evaluate",
+    "report",
     "predict",
     "embed",
     "serve",

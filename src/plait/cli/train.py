@@ -12,7 +12,7 @@ from plait.cli.complete import complete_key, complete_profile, complete_recipe
 if TYPE_CHECKING:
     from plait.runs.result import Result
 
-__all__ = ["command", "recipe_options", "run_recipe"]
+__all__ = ["add_report", "command", "recipe_options", "run_recipe"]
 
 
 def recipe_options(function: click.decorators.FC) -> click.decorators.FC:
@@ -65,6 +65,12 @@ def recipe_options(function: click.decorators.FC) -> click.decorators.FC:
     metavar="N",
     help="Number of threads.  [default: OMP_NUM_THREADS, or the fastest]",
 )
+@click.option(
+    "--report/--no-report",
+    "with_report",
+    default=True,
+    help='Write RUN/report.html in the end, if the extra "plait[report]" is installed.',
+)
 @click.option("--json", "as_json", is_flag=True, help="Events and the result as JSON lines.")
 def command(
     recipe: str | None,
@@ -77,6 +83,7 @@ def command(
     single_task: bool,
     keep: int | None,
     threads: int | None,
+    with_report: bool,
     as_json: bool,
 ) -> None:
     """Train a recipe, or resume a run.
@@ -107,7 +114,25 @@ def command(
         threads=threads,
         as_json=as_json,
     )
-    _show_result(result, as_json)
+    if as_json:
+        from dataclasses import asdict
+
+        from plait.cli.display import print_json
+
+        page = add_report(result.run, as_json) if with_report else None
+        print_json({"kind": "result", **asdict(result), "report": page})
+        return
+    _show_result(result)
+    if with_report and (page := add_report(result.run, as_json)):
+        click.echo(f"the report: {page}")
+
+
+def add_report(run: Path, as_json: bool = False) -> Path | None:
+    """Write the report of a finished run; None if it cannot be drawn here."""
+    from plait.cli.display import progress_for
+    from plait.reporting.report import write_run_report
+
+    return write_run_report(run, progress_for(as_json))
 
 
 def run_recipe(
@@ -161,16 +186,11 @@ def run_recipe(
             progress.end()
 
 
-def _show_result(result: "Result", as_json: bool) -> None:
+def _show_result(result: "Result") -> None:
     """The scores beside their baselines, and where the model is."""
-    from dataclasses import asdict
-
-    from plait.cli.display import console, print_conflicts, print_gains, print_json, print_scores
+    from plait.cli.display import console, print_conflicts, print_gains, print_scores
     from plait.model.directory.record import open_directory
 
-    if as_json:
-        print_json({"kind": "result", **asdict(result)})
-        return
     record = open_directory(result.model).record
     metrics = record.metrics
     values = {task: scores[metrics[task]] for task, scores in result.scores.items() if metrics[task] in scores}

@@ -117,6 +117,10 @@ class ResultsFile:
         """The rows that have cells."""
         return {row for row, *_ in self._read().cells}
 
+    def seeds(self) -> list[int]:
+        """The seeds that have cells, in the order of the file."""
+        return list(dict.fromkeys(seed for _, seed, *_ in self._read().cells))
+
     def find_gain(self, row: str, column: str) -> RecordedGain | None:
         return self._read().gains.get((row, column))
 

@@ -1,0 +1,224 @@
+"""The page of one run."""
+
+import shlex
+from collections.abc import Iterator
+
+from plait.gradients.conflict import summarize
+from plait.model.card import three_decimals
+from plait.model.directory.record import portable
+from plait.recipe.read import recipe_text
+from plait.reporting import charts as drawn
+from plait.reporting.colours import task_colours
+from plait.reporting.data_parts import data_blocks
+from plait.reporting.embeddings import Embedder
+from plait.reporting.facts import RunFacts
+from plait.reporting.page.blocks import (
+    Block,
+    Card,
+    Cards,
+    Chart,
+    ChartGroup,
+    Code,
+    Notes,
+    Page,
+    PageTable,
+    Part,
+    Section,
+)
+from plait.reporting.task_parts import map_chart, mistake_blocks, prediction_blocks
+from plait.reporting.wording import interval_words, minutes, signed
+from plait.runs.records import ConflictLine
+
+__all__ = ["run_page"]
+
+
+def run_page(facts: RunFacts) -> Page:
+    """Everything about one run."""
+    colours = task_colours(facts.tasks)
+    sections = [
+        Section(
+            "Scores",
+            "Dev scores of the best model with 95 % bootstrap intervals, beside baselines that cost no training.",
+            list(_scores(facts, colours)),
+        ),
+        Section(
+            "Training",
+            "Losses and scores by step. The vertical line marks the best model, the dotted one the best baseline.",
+            list(_training(facts, colours)),
+        ),
+    ]
+    if facts.scored:
+        sections.append(
+            Section(
+                "Predictions",
+                "Where the best model is right and wrong, task by task.",
+                [
+                    Part(task, list(prediction_blocks(scored, colours[task])), colours[task])
+                    for task, scored in facts.scored.items()
+                ],
+            )
+        )
+    if facts.scored and facts.model is not None:
+        sections += _examples(facts, colours)
+    if facts.data:
+        sections.append(
+            Section(
+                "Data",
+                "Rows, balance and lengths of each split, and what splits and tasks share.",
+                list(data_blocks(facts, colours)),
+            )
+        )
+    sections.append(
+        Section("Do it again", "The recipe, the data and the versions that this run depends on.", _again(facts))
+    )
+    return Page(facts.name, _subtitle(facts), [one for one in sections if one.blocks], facts.notes)
+
+
+def _subtitle(facts: RunFacts) -> str:
+    parts = [
+        f"encoder {portable(facts.run.record.recipe)['encoder']}",
+        f"{len(facts.tasks)} task{'s' * (len(facts.tasks) != 1)}",
+    ]
+    if result := facts.result:
+        best = f", best after {result.best_step:,}" if result.best_step is not None else ""
+        threads = "1 thread" if result.threads == 1 else f"{result.threads} threads"
+        parts += [f"{result.steps:,} steps{best}", f"{minutes(result.seconds)} with {threads}"]
+    return " · ".join([*parts, f"plait {facts.run.record.plait}"])
+
+
+def _scores(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
+    """Cards, then the table with baselines."""
+    baselines = facts.baselines
+    cards, rows = [], []
+    for task, spec in facts.specs.items():
+        value, interval = facts.value(task), facts.interval(task)
+        gain = facts.result.gains.get(task) if facts.result else None
+        tested = facts.tested.get(task)
+        details = [f"95 % interval {interval_words(interval)}"] if interval else []
+        if tested and value is not None:
+            details.append(f"test {three_decimals(tested.scores.value)} ({interval_words(tested.scores.interval)})")
+        if gain:
+            details.append(f"{signed(gain.difference)} over {gain.baseline} ({gain.split})")
+        on = f"{spec.metric} on {facts.scored[task].rows:,} dev rows" if task in facts.scored else spec.metric
+        verdict = gain.verdict if gain else ""
+        if value is not None:
+            cards.append(Card(task, three_decimals(value), on, tuple(details), verdict, colours[task]))
+        alone = facts.run.read_single_task_scores() or {}
+        rows.append(
+            [
+                task,
+                spec.metric,
+                *(three_decimals(found.get(task)) for found in baselines.values()),
+                *([three_decimals(alone.get(task))] if alone else []),
+                three_decimals(value),
+                interval_words(interval),
+                *([three_decimals(tested.scores.value) if tested else "–"] if facts.tested else []),
+                f"{signed(gain.difference)} ({signed(gain.low)} to {signed(gain.high)})" if gain else "–",
+            ]
+        )
+    if cards:
+        yield Cards(cards)
+    alone_name = ["single task"] if facts.run.read_single_task_scores() else []
+    names = ["task", "metric", *baselines, *alone_name, "plait", "95 % interval", *(["test"] if facts.tested else [])]
+    if rows:
+        yield PageTable([*names, "gain over the best baseline"], rows)
+
+
+def _training(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
+    """Learning curves, the schedule, gradient conflicts."""
+    curves = facts.curves
+    baselines = facts.baselines
+    best = facts.result.best_step if facts.result else None
+    charts: list[Chart] = []
+    for task in facts.tasks:
+        own = {name: found[task] for name, found in baselines.items() if found.get(task) is not None}
+        charts += _task_curves(facts, task, colours[task], best, max(own.items(), key=lambda one: one[1], default=None))
+    if charts:
+        yield ChartGroup(charts)
+    if curves.turns:
+        stages = " Solid lines separate stages." if curves.stages else ""
+        caption = f"Which task is trained when; dotted lines separate epochs.{stages}"
+        marks = curves.turns, colours, curves.epochs, curves.stages
+        yield ChartGroup([Chart("Schedule.", caption, lambda: drawn.training.draw_schedule(*marks))], columns=1)
+    yield from _cosines(facts)
+
+
+def _task_curves(
+    facts: RunFacts, task: str, colour: str, best: int | None, baseline: tuple[str, float] | None
+) -> Iterator[Chart]:
+    """The loss and the scores of one task."""
+    losses = [point for point in facts.curves.losses if point.task == task]
+    scores = [point for point in facts.curves.scores if point.task == task]
+    if losses:
+        caption = "Of single steps, and smoothed."
+        yield Chart(f"{task}: loss.", caption, lambda: drawn.training.draw_losses(losses, colour))
+    if scores:
+        metric, caption = facts.specs[task].metric, "Train far above dev means overfitting."
+        marks = scores, metric, colour, best, baseline
+        yield Chart(f"{task}: {metric}.", caption, lambda: drawn.training.draw_scores(*marks))
+
+
+def _cosines(facts: RunFacts) -> Iterator[Block]:
+    cosines = facts.curves.cosines
+    if not cosines:
+        if len(facts.tasks) > 1:
+            yield Notes(["Gradient conflicts were not measured; set conflict_every: 10 in the recipe to see them."])
+        return
+    caption = "Above 0 two tasks pull the encoder in the same direction, below 0 they disagree."
+    yield ChartGroup([Chart("Gradient cosines.", caption, lambda: drawn.training.draw_cosines(cosines))], columns=1)
+    lines = (line.cosines for line in facts.run.metrics_lines() if isinstance(line, ConflictLine))
+    rows = [
+        [pair, signed(found["mean"]), f"{found['negative']:.0%}", f"{found['count']:,}"]
+        for pair, found in summarize(lines).items()
+    ]
+    yield PageTable(("tasks", "mean cosine", "below 0", "steps measured"), rows)
+
+
+def _examples(facts: RunFacts, colours: dict[str, str]) -> Iterator[Section]:
+    """The sections about single rows: mistakes, label errors, the map."""
+    assert facts.model is not None
+    embedder = Embedder(facts.model)
+    mistakes: list[Block] = []
+    errors: list[Block] = []
+    maps: list[Chart] = []
+    for task, scored in facts.scored.items():
+        wrong, doubted = mistake_blocks(embedder, scored, facts.data.get(task, {}).get("train"))
+        mistakes.append(Part(task, wrong, colours[task]))
+        if doubted:
+            errors.append(Part(task, doubted, colours[task]))
+        if chart := map_chart(embedder, scored, colours[task]):
+            maps.append(chart)
+    about = "The predictions that are most wrong, with the training examples that the encoder finds most similar."
+    yield Section("Mistakes", about, mistakes)
+    why = "Rows that the model never trained on and confidently answers differently. Some labels may be wrong."
+    yield Section("Label errors", why, errors)
+    what = "Embeddings in the two directions in which they differ most (PCA). Labels that form clusters are easy."
+    yield Section("Map", what, [ChartGroup(maps, columns=min(2, len(maps)))] if maps else [])
+
+
+def _again(facts: RunFacts) -> list[Block]:
+    """The recipe, the command, versions and digests."""
+    record = facts.run.record
+    recipe = portable(record.recipe)
+    command = ["plait", "train", "recipe.yaml", "--data", "DIR", "--threads", str(record.threads)]
+    options = [("--no-baselines", not record.baselines), ("--single-task", record.single_task)]
+    command += [name for name, given in options if given] + (["--keep", str(record.keep)] if record.keep else [])
+    stages = record.data.get("stages", [record.data]) if record.data else []
+    files = [
+        [task, split, file["name"], f"{file['rows']:,}", str(file["sha256"])]
+        for tasks in stages
+        for task, splits in tasks.items()
+        for split, listed in splits.items()
+        for file in listed
+    ]
+    facts_rows = [["plait", record.plait], ["torch", record.torch], ["threads", str(record.threads)]]
+    facts_rows += [["seed", str(recipe.get("seed", "–"))]]
+    facts_rows += [[f"encoder: {name}", f"sha256 {digest}"] for name, digest in record.encoder.items()]
+    if facts.result:
+        facts_rows.append(["last weights", f"sha256 {facts.result.last_weights_sha256}"])
+    return [
+        Code("Command", shlex.join(command)),
+        Code("recipe.yaml", recipe_text(recipe), closed=True),
+        PageTable(("what", "value"), facts_rows, brief=False),
+        PageTable(("task", "split", "file", "rows", "sha256"), files, "Data files", brief=False),
+    ]

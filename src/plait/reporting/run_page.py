@@ -27,7 +27,7 @@ from plait.reporting.page.blocks import (
 )
 from plait.reporting.task_parts import map_chart, mistake_blocks, prediction_blocks
 from plait.reporting.wording import interval_words, minutes, signed
-from plait.runs.records import ConflictLine
+from plait.runs.records import ConflictLine, Gain
 
 __all__ = ["run_page"]
 
@@ -88,40 +88,44 @@ def _subtitle(facts: RunFacts) -> str:
 
 def _scores(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
     """Cards, then the table with baselines."""
-    baselines = facts.baselines
-    cards, rows = [], []
-    for task, spec in facts.specs.items():
-        value, interval = facts.value(task), facts.interval(task)
-        gain = facts.result.gains.get(task) if facts.result else None
-        tested = facts.tested.get(task)
-        details = [f"95 % interval {interval_words(interval)}"] if interval else []
-        if tested and value is not None:
-            details.append(f"test {three_decimals(tested.scores.value)} ({interval_words(tested.scores.interval)})")
-        if gain:
-            details.append(f"{signed(gain.difference)} over {gain.baseline} ({gain.split})")
-        on = f"{spec.metric} on {facts.scored[task].rows:,} dev rows" if task in facts.scored else spec.metric
-        verdict = gain.verdict if gain else ""
-        if value is not None:
-            cards.append(Card(task, three_decimals(value), on, tuple(details), verdict, colours[task]))
-        alone = facts.run.read_single_task_scores() or {}
-        rows.append(
-            [
-                task,
-                spec.metric,
-                *(three_decimals(found.get(task)) for found in baselines.values()),
-                *([three_decimals(alone.get(task))] if alone else []),
-                three_decimals(value),
-                interval_words(interval),
-                *([three_decimals(tested.scores.value) if tested else "–"] if facts.tested else []),
-                f"{signed(gain.difference)} ({signed(gain.low)} to {signed(gain.high)})" if gain else "–",
-            ]
-        )
+    cards = [_card(facts, task, colours[task]) for task in facts.specs if facts.value(task) is not None]
     if cards:
         yield Cards(cards)
-    alone_name = ["single task"] if facts.run.read_single_task_scores() else []
-    names = ["task", "metric", *baselines, *alone_name, "plait", "95 % interval", *(["test"] if facts.tested else [])]
-    if rows:
-        yield PageTable([*names, "gain over the best baseline"], rows)
+    tasks, alone = list(facts.specs), facts.run.read_single_task_scores() or {}
+    gains = facts.result.gains if facts.result else {}
+    columns = {
+        "task": tasks,
+        "metric": [spec.metric for spec in facts.specs.values()],
+        **{name: [three_decimals(found.get(task)) for task in tasks] for name, found in facts.baselines.items()},
+        "single task": [three_decimals(alone.get(task)) for task in tasks],
+        "plait": [three_decimals(facts.value(task)) for task in tasks],
+        "95 % interval": [interval_words(facts.interval(task)) for task in tasks],
+        "test": [three_decimals(facts.tested[task].scores.value if task in facts.tested else None) for task in tasks],
+        "gain over the best baseline": [_gain_words(gains.get(task)) for task in tasks],
+    }
+    shown = {name: cells for name, cells in columns.items() if set(cells) != {"–"}}
+    if tasks:
+        yield PageTable(list(shown), list(zip(*shown.values(), strict=True)))
+
+
+def _card(facts: RunFacts, task: str, colour: str) -> Card:
+    """The headline of one task."""
+    metric, scored, tested = facts.specs[task].metric, facts.scored.get(task), facts.tested.get(task)
+    gain = facts.result.gains.get(task) if facts.result else None
+    details = []
+    if interval := facts.interval(task):
+        details.append(f"95 % interval {interval_words(interval)}")
+    if tested:
+        details.append(f"test {three_decimals(tested.scores.value)} ({interval_words(tested.scores.interval)})")
+    if gain:
+        details.append(f"{signed(gain.difference)} over {gain.baseline} ({gain.split})")
+    on = f"{metric} on {scored.rows:,} dev rows" if scored and scored.split == "dev" else f"{metric} on dev"
+    verdict = gain.verdict if gain else ""
+    return Card(task, three_decimals(facts.value(task)), on, tuple(details), verdict, colour)
+
+
+def _gain_words(gain: Gain | None) -> str:
+    return f"{signed(gain.difference)} ({signed(gain.low)} to {signed(gain.high)})" if gain else "–"
 
 
 def _training(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:

@@ -119,4 +119,5 @@ def _show_scores(run: "RunDirectory") -> None:
             {task: found.interval for task, found in scores.items()},
         )
     minutes, seconds = divmod(round(result.seconds), 60)
-    console().print(f"Trained in {minutes} min {seconds:02d} s with {result.threads} threads. The model: {run.best}")
+    threads = "1 thread" if result.threads == 1 else f"{result.threads} threads"
+    console().print(f"Trained in {minutes} min {seconds:02d} s with {threads}. The model: {run.best}")

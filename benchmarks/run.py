@@ -33,6 +33,7 @@ ORDER = (
     "cached_contrastive",
     "start",
     "growth",
+    "serve",
 )
 NAMES = tuple(name for name in ORDER if (HERE / f"{name}.py").is_file())
 

@@ -6,8 +6,8 @@
 Every cell is a data set, a number of training rows, a draw and a way. All ways get the same encoder (minilm), the same
 training rows and nothing else, and are scored on 1,500 rows that share no text with the training rows and that nothing
 is chosen on: accuracy, or Pearson's correlation for scores. Time is the processor time of all threads and processes,
-from reading the rows to the answers. Cells are stored in results/small-data.jsonl as they come, so a run that was
-stopped resumes.
+from reading the rows to the answers. Cells are stored in benchmarks/results/small-data.jsonl as they come, so a run
+that was stopped resumes.
 
 Free ways train no encoder: the majority class, the cosine of a pair (with a threshold from the training rows), and
 scikit-learn's logistic regression on frozen embeddings with cross-validated C (ridge regression for scores; of a pair
@@ -28,10 +28,10 @@ from typing import Any
 
 from small_data_sets import DRAWS, GROUPS, SETS, SIZES, make_cell, score
 from small_data_ways import MINILM, PLAIT, SETFIT, WAYS
-from store import REPO
 from venvs import InstallError, python_of
 
-CELLS = REPO / "results/small-data.jsonl"
+HERE = Path(__file__).resolve().parent
+CELLS = HERE / "results/small-data.jsonl"
 PEER = "small-data"  # peers/small-data.txt
 Key = tuple[str, int, int, str]  # set, rows, draw, way
 Found = dict[str, Any]  # set, rows, draw, way, score, seconds

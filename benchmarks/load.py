@@ -28,9 +28,8 @@ class Client:
 
     async def post(self, body: bytes) -> tuple[int, bytes]:
         """The status and the body of the answer."""
-        if self.writer is None or self.writer.is_closing():
+        if self.writer is None or self.reader is None or self.writer.is_closing() or self.reader.at_eof():
             self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
-        assert self.reader is not None
         head = f"POST {self.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         self.writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         await self.writer.drain()

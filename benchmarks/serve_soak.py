@@ -93,7 +93,7 @@ class Honest:
 async def attack(port: int, seconds: float, statuses: Counter[str]) -> None:
     """One attack after the other, each on its own connection."""
     chance, until = random.Random(2), time.monotonic() + seconds
-    head = f"POST {ROUTE} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = f"POST {ROUTE} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
     def sized(body: bytes) -> bytes:
         return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body

@@ -186,3 +186,12 @@ def test_every_bundled_recipe_can_be_read_by_name(path, request):
         file.is_file() for name in recipe.tasks for split in ("train", "dev") for file in files(recipe, name, split)
     )
     assert all(files(recipe, name, "dev") for name in recipe.tasks)
+
+
+def test_mistakes_of_overrides_come_with_those_of_the_recipe(folder):
+    with pytest.raises(RecipeError) as caught:
+        read(folder, PLAIN, overrides=["tasks.nowhere.weight=2", "lrr=1", "epochs=none at all"])
+    task, *others = caught.value.mistakes
+    assert task.startswith("`overrides` tasks.nowhere.weight=2: no task 'nowhere'; ")
+    assert any("unknown key 'lrr'; did you mean 'lr'?" in mistake for mistake in others)
+    assert any("epochs" in mistake for mistake in others)

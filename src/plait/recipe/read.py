@@ -16,7 +16,7 @@ from plait.recipe.schema import Recipe, Stage
 from plait.recipe.stages import merge_mistakes, stage_trees
 from plait.recipe.suite import BUNDLED, is_suite, read_row
 from plait.recipe.task import SPLITS, Label, Source, Task
-from plait.recipe.tree import KeyPath, Origin, Tree, dotted, load_tree, set_keys
+from plait.recipe.tree import KeyPath, Origin, Tree, dotted, load_tree, try_keys
 from plait.recipe.upgrade import FORMER_KEYS
 from plait.recipe.validate import VariantTables, complete_choices, validate_names
 
@@ -32,7 +32,7 @@ def read_recipe(
     overrides: Sequence[str] = (),
 ) -> Recipe:
     """The recipe in a file, the bundled one of that name, or a row of a suite (SUITE#ROW), with overrides."""
-    return recipe_from(set_keys(find_tree(source, profile), overrides), tables, data=data)
+    return recipe_from(find_tree(source, profile), tables, data=data, overrides=overrides)
 
 
 def find_tree(source: str | Path, profile: str | None = None) -> Tree:
@@ -56,13 +56,20 @@ def find_tree(source: str | Path, profile: str | None = None) -> Tree:
 
 
 def recipe_from(
-    tree: Tree, tables: VariantTables, *, data: Path | None = None, missing_files: Literal["refuse", "keep"] = "refuse"
+    tree: Tree,
+    tables: VariantTables,
+    *,
+    data: Path | None = None,
+    overrides: Sequence[str] = (),
+    missing_files: Literal["refuse", "keep"] = "refuse",
 ) -> Recipe:
-    """The recipe of a tree; raises one RecipeError with all its mistakes.
+    """The recipe of a tree with overrides; raises one RecipeError with all mistakes of both.
 
     With `missing_files="keep"`, data files that cannot be found keep the names that the recipe gives them.
     """
-    trees, mistakes = stage_trees(tree)
+    tree, mistakes = try_keys(tree, overrides)
+    trees, found = stage_trees(tree)
+    mistakes += found
     read = [_read_stage(stage, tables, data, missing_files) for stage in trees]
     mistakes += merge_mistakes([found for _, found in read])
     recipes = [recipe for recipe, _ in read if recipe is not None]

@@ -24,6 +24,7 @@ __all__ = [
     "read_yaml",
     "set_key",
     "set_keys",
+    "try_keys",
     "use_profile",
 ]
 
@@ -146,15 +147,21 @@ def _merge_block(old: object, new: object) -> object:
 
 def set_keys(tree: Tree, overrides: Sequence[str]) -> Tree:
     """The tree with changes from the command line, such as `tasks.sentiment.head=linear`; reports all mistakes."""
+    tree, mistakes = try_keys(tree, overrides)
+    if mistakes:
+        raise RecipeError(*mistakes)
+    return tree
+
+
+def try_keys(tree: Tree, overrides: Sequence[str]) -> tuple[Tree, list[str]]:
+    """The tree with the changes that can be made, and what is wrong with the others."""
     mistakes: list[str] = []
     for override in overrides:
         try:
             tree = _set_from_text(tree, override)
         except RecipeError as error:
             mistakes += error.mistakes
-    if mistakes:
-        raise RecipeError(*mistakes)
-    return tree
+    return tree, mistakes
 
 
 def _set_from_text(tree: Tree, override: str) -> Tree:

@@ -19,7 +19,7 @@ from plait.model.model import Model
 from plait.progress import Progress, SilentProgress
 from plait.recipe.read import read_recipe, recipe_from
 from plait.recipe.schema import Recipe
-from plait.recipe.tree import Tree, load_tree, plain, set_keys, use_profile
+from plait.recipe.tree import Tree, load_tree, plain, use_profile
 from plait.recipe.upgrade import upgrade_recipe
 from plait.resolve.refit import refit_recipe
 from plait.resolve.run import ResolvedRun, ResolvedStage, resolve_run
@@ -143,8 +143,8 @@ def as_recipe(
     if isinstance(source, Recipe):
         source = source.model_dump(mode="json")
     if isinstance(source, Mapping):
-        tree = set_keys(use_profile(Tree(plain(source)), profile), _as_list(overrides))
-        return recipe_from(tree, VARIANTS, data=folder)
+        tree = use_profile(Tree(plain(source)), profile)
+        return recipe_from(tree, VARIANTS, data=folder, overrides=_as_list(overrides))
     return read_recipe(source, VARIANTS, data=folder, profile=profile, overrides=_as_list(overrides))
 
 
@@ -152,7 +152,8 @@ def _saved_recipe(run: RunDirectory, data: str | Path | None, profile: str | Non
     """The recipe in a run directory, which an older plait may have written."""
     tree = load_tree(run.recipe, profile)
     upgraded = Tree(upgrade_recipe(tree.values), tree.origins)
-    return recipe_from(set_keys(upgraded, _as_list(overrides)), VARIANTS, data=Path(data) if data else None)
+    folder = Path(data) if data else None
+    return recipe_from(upgraded, VARIANTS, data=folder, overrides=_as_list(overrides))
 
 
 def _as_list(overrides: str | Sequence[str]) -> Sequence[str]:

@@ -107,7 +107,7 @@ async def attack(port: int, seconds: float, statuses: Counter[str]) -> None:
         "no HTTP": lambda: chance.randbytes(500),
         "long header": lambda: f"GET / HTTP/1.1\r\nHost: {'x' * 2**20}\r\n\r\n".encode(),
         "never finished": lambda: f"{head}Content-Length: 1000\r\n\r\n".encode() + b"{",
-        "breaks off": lambda: bodies_of(["text " * 400])[0].join([f"{head}Content-Length: 2032\r\n\r\n".encode(), b""]),
+        "breaks off": lambda: sized(bodies_of(["text " * 400])[0]),
     }
     while time.monotonic() < until:
         name = chance.choice(list(attacks))

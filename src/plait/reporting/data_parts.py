@@ -24,7 +24,7 @@ def data_blocks(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
     shared = list(overlap_sentences(facts.specs, facts.data))
     bad = facts.run.bad_rows
     skipped = (
-        [f"{sum(1 for _ in bad.open()):,} bad rows were skipped; they are listed in {bad.name}"]
+        [f"{len(bad.read_bytes().splitlines()):,} bad rows were skipped; they are listed in {bad.name}"]
         if bad.is_file()
         else []
     )

@@ -3,7 +3,7 @@
     python load.py PORT PATH --texts FILE [--clients N --requests N | --rate N --seconds N]
 
 With `--clients` every client sends its next request when its last one was answered (a closed loop); with `--rate`
-requests start at random moments, whatever became of the others (an open loop). Prints JSON: seconds, the latency of
+requests start at random moments, regardless of earlier ones (an open loop). Prints JSON: seconds, the latency of
 each request in milliseconds, and the statuses that were not 200.
 """
 

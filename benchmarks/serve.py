@@ -6,6 +6,7 @@ Each server runs on the same two cores as the clients, which are a process of th
 8 and 64 clients that send one text each, then an open loop at fixed rates. Timed is the whole round.
 """
 
+import asyncio
 import atexit
 import json
 import socket
@@ -60,7 +61,6 @@ def start(command: list[str], port: int, path: str) -> None:
 
 def ask(port: int, path: str, texts: list[str]) -> list[list[float]]:
     """The embeddings of texts, one request each."""
-    import asyncio
 
     async def send() -> list[list[float]]:
         client, found = Client(port, path), []
@@ -183,7 +183,7 @@ BENCHMARK = Benchmark(
     CONTENDERS,
     check=check,
     targets=targets,
-    facts=lambda table: {"texts": f"{len(mixed(table.setting.full)):,} of mixed length, one a request"},
+    facts=lambda table: {"texts": f"{len(mixed(table.setting.full)):,} of mixed length, one per request"},
     rounds=3,
 )
 

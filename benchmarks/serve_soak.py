@@ -1,6 +1,6 @@
 """A server under load for a quarter of an hour, then under attack: memory, errors, and the latency of honest clients.
 
-    python benchmarks/serve_soak.py [--minutes 15] [--hostile-minutes 5] [--json]
+    python benchmarks/serve_soak.py [--minutes 15] [--hostile-minutes 5] [--model MODEL]
 
 Soak: clients send texts of mixed length, one or several a request, at a steady rate; the memory of all processes of the
 server is read every five seconds. Attack: beside the same honest clients, others send bodies that are too large,

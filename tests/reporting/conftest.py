@@ -1,13 +1,15 @@
 """Two small runs with hostile texts, and a browser."""
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 import plait
+from browser import browser
+from command_line import plait as command
 from hostile import write_data
+
+__all__ = ["browser", "command"]
 
 
 @pytest.fixture(scope="session")
@@ -32,17 +34,3 @@ def other_run(hostile_run: Path, tiny_bert: Path) -> Path:
 def page_file(hostile_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of the run."""
     return plait.report(hostile_run, out=tmp_path_factory.mktemp("page") / "report.html")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A chromium without a window; it is closed before tests of other modules, whose event loops it would disturb."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        pytest.skip("no chromium: apt-get install chromium")
-    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=found, args=sandbox)
-        yield opened
-        opened.close()

@@ -3,14 +3,12 @@
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 import plait
 from hostile import HOSTILE, KINDS
-from plait.cli.main import main
 from plait.errors import RequestError, RunError
 from plait.reporting import extra
 from plait.reporting.report import report_text, write_run_report
@@ -26,25 +24,6 @@ def specs_in(page: Path) -> list[dict]:
 
 def titles_in(page: Path) -> list[str]:
     return re.findall(r"<figcaption><b>(.*?)</b>", page.read_text(encoding="utf-8"))
-
-
-@pytest.fixture
-def command(monkeypatch, capfd):
-    """Runs a command in this process and returns its standard output and standard error."""
-
-    def run(*words: object, code: int = 0) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["plait", *map(str, words)])
-        capfd.readouterr()
-        found = 0
-        try:
-            main()
-        except SystemExit as exit_:
-            found = exit_.code
-        out, errors = capfd.readouterr()
-        assert found == code, out + errors
-        return out, errors
-
-    return run
 
 
 @pytest.fixture

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from browser import browser
 from inline_server import InlineServer
 from plait.inference.predictor import Predictor, load
+
+__all__ = ["browser"]
 
 
 @pytest.fixture(scope="session")

@@ -4,59 +4,31 @@ import csv
 import json
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from real_server import RealServer, running
+
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium")
 WAIT = 30_000  # milliseconds
 HOSTILE = "<img src=x onerror=\"document.title='broken'\">"
 
 
 @pytest.fixture(scope="module")
-def address(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def served(untrained: Path) -> Iterator[RealServer]:
     """A server on this machine, for the tests of this file."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    command = [sys.executable, "-m", "plait", "serve", f"tiny={untrained}", "--port", str(port), "--workers", "1"]
-    log = tmp_path_factory.mktemp("serve") / "log.txt"
-    with log.open("w") as file:
-        server = subprocess.Popen(command, stdout=file, stderr=file)
-    until = time.monotonic() + 120
-    while True:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5)
-            break
-        except (urllib.error.URLError, OSError):
-            assert server.poll() is None and time.monotonic() < until, log.read_text()
-            time.sleep(0.2)
-    yield f"http://127.0.0.1:{port}"
-    server.terminate()
-    server.wait(30)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
+    with running(f"tiny={untrained}", "--workers", "1") as server:
+        yield server
 
 
 @pytest.fixture
-def page(browser: Any, address: str) -> Iterator[Any]:
+def page(browser: Any, served: RealServer) -> Iterator[Any]:
     """The page, open; it must log no error, and no request may go elsewhere."""
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], color_scheme="light")
     context.set_default_timeout(WAIT)
@@ -66,22 +38,16 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     opened.on("pageerror", lambda error: errors.append(str(error)))
     requests: list[str] = []
     opened.on("request", lambda request: requests.append(request.url))
-    opened.goto(address)
+    opened.goto(served.address)
     opened.locator(".card").first.wait_for()
     yield opened
     context.close()
     assert errors == []
-    assert [url for url in requests if not url.startswith((address, "blob:"))] == []
+    assert [url for url in requests if not url.startswith((served.address, "blob:"))] == []
 
 
-def post(address: str, path: str, body: object) -> Any:
-    headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"{address}/{path}", json.dumps(body).encode(), headers)
-    return json.load(urllib.request.urlopen(request, timeout=30))
-
-
-def tasks_of(address: str, texts: int) -> dict[str, Any]:
-    tasks = json.load(urllib.request.urlopen(f"{address}/model", timeout=30))["tasks"]
+def tasks_of(served: RealServer, texts: int) -> dict[str, Any]:
+    tasks = served.get("/model")["tasks"]
     return {name: task for name, task in tasks.items() if task["texts"] == texts}
 
 
@@ -93,24 +59,24 @@ def wait_for_text(place: Any, text: str) -> None:
     sync_api.expect(place).to_have_text(text, timeout=WAIT)
 
 
-def test_answers_follow_what_is_typed(page, address):
-    name = next(name for name, task in tasks_of(address, 1).items() if task["kind"] == "classes")
+def test_answers_follow_what_is_typed(page, served):
+    name = next(name for name, task in tasks_of(served, 1).items() if task["kind"] == "classes")
     page.fill("#ask-first", "Quite another sentence.")
-    answer = post(address, f"predict/{name}", {"texts": "Quite another sentence."})["predictions"][0]
+    answer = served.post(f"/predict/{name}", {"texts": "Quite another sentence."})["predictions"][0]
     wait_for_text(card(page, name).locator(".answer"), answer["label"])
     first = max(answer["probabilities"].values())
     sync_api.expect(card(page, name).locator(".bars li").first).to_contain_text(f"{100 * first:.0f}%", timeout=WAIT)
-    assert page.locator(".card").count() == len(tasks_of(address, 1))
+    assert page.locator(".card").count() == len(tasks_of(served, 1))
 
 
-def test_a_second_text_is_compared_with_the_first(page, address):
-    pairs = tasks_of(address, 2)
+def test_a_second_text_is_compared_with_the_first(page, served):
+    pairs = tasks_of(served, 2)
     name, task = next((name, task) for name, task in pairs.items() if task["kind"] == "score")
     page.fill("#ask-first", "One text.")
     page.fill("#ask-second", "And one more.")
-    answer = post(address, f"predict/{name}", {"pairs": [["One text.", "And one more."]]})["predictions"][0]
+    answer = served.post(f"/predict/{name}", {"pairs": [["One text.", "And one more."]]})["predictions"][0]
     wait_for_text(card(page, name).locator(".answer"), f"{answer['score']:.1f} of {task['range'][1]:g}")
-    assert page.locator(".card").count() == len(pairs) + len(tasks_of(address, 1))
+    assert page.locator(".card").count() == len(pairs) + len(tasks_of(served, 1))
 
 
 def test_markup_in_a_text_stays_text(page):
@@ -121,25 +87,25 @@ def test_markup_in_a_text_stays_text(page):
     assert page.title() == "plait"
 
 
-def test_a_heat_map_compares_all_sentences(page, address):
+def test_a_heat_map_compares_all_sentences(page, served):
     texts = ["A dog.", "A small dog.", "Rain in April."]
     page.click("#tab-compare")
     page.fill("#compare-texts", "\n".join(texts))
     sync_api.expect(page.locator(".heat tbody td")).to_have_count(9, timeout=WAIT)
     cells = page.locator(".heat tbody td").all_inner_texts()
-    cosines = post(address, "similarity", {"first": texts})["similarities"]
+    cosines = served.post("/similarity", {"first": texts})["similarities"]
     assert cells == [f"{value:.2f}" for row in cosines for value in row]
     page.select_option("#compare-by", index=1)
     sync_api.expect(page.locator(".heat")).not_to_have_attribute("aria-label", "Similarity by cosine", timeout=WAIT)
     sync_api.expect(page.locator(".heat tbody td")).to_have_count(9)
 
 
-def test_the_nearest_sentences_come_first(page, address):
+def test_the_nearest_sentences_come_first(page, served):
     texts = ["Rain in April.", "A small dog.", "A dog."]
     page.click("#tab-nearest")
     page.fill("#nearest-query", "A dog.")
     page.fill("#nearest-texts", "\n".join(texts))
-    ranked = post(address, "rerank", {"query": "A dog.", "texts": texts})["results"]
+    ranked = served.post("/rerank", {"query": "A dog.", "texts": texts})["results"]
     sync_api.expect(page.locator("#nearest-answer li")).to_have_count(3, timeout=WAIT)
     assert page.locator("#nearest-answer li span:first-child").all_inner_texts() == [
         texts[one["index"]] for one in ranked
@@ -157,8 +123,8 @@ def test_the_map_shows_a_text_on_hover_and_on_focus(page):
     sync_api.expect(page.locator(".tip")).to_contain_text("Snow in May.")
 
 
-def test_a_file_comes_back_with_predictions(page, address, tmp_path):
-    name = next(name for name, task in tasks_of(address, 1).items() if task["kind"] == "classes")
+def test_a_file_comes_back_with_predictions(page, served, tmp_path):
+    name = next(name for name, task in tasks_of(served, 1).items() if task["kind"] == "classes")
     path = tmp_path / "notes.csv"
     path.write_text('number,note\n1,"A dog, a cat"\n2,"He said ""no"""\n3,Rain\n', encoding="utf-8")
     page.click("#tab-file")
@@ -173,7 +139,7 @@ def test_a_file_comes_back_with_predictions(page, address, tmp_path):
         rows = list(csv.DictReader(file))
     texts = ["A dog, a cat", 'He said "no"', "Rain"]
     assert [row["note"] for row in rows] == texts
-    answers = post(address, f"predict/{name}", {"texts": texts})["predictions"]
+    answers = served.post(f"/predict/{name}", {"texts": texts})["predictions"]
     assert [row[f"{name} prediction"] for row in rows] == [answer["label"] for answer in answers]
     assert page.locator(".rows tbody tr").count() == 3
 
@@ -186,16 +152,16 @@ def test_a_broken_file_is_refused_with_its_reason(page, tmp_path):
     wait_for_text(page.locator("#file-status"), "odd.csv: row 2 has 1 fields, and the headings 2")
 
 
-def test_the_call_can_be_copied_and_runs(page, address):
+def test_the_call_can_be_copied_and_runs(page, served):
     page.fill("#ask-first", "It's a dog.")
     sync_api.expect(page.locator("#curl")).to_contain_text("dog", timeout=WAIT)
     page.click("summary")
     page.click('[data-copies="curl"]')
     command = page.evaluate("navigator.clipboard.readText()")
-    assert command.startswith(f"curl '{address}/analyze'")
+    assert command.startswith(f"curl '{served.address}/analyze'")
     if shutil.which("curl"):
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
-        assert set(json.loads(done.stdout)["results"][0]["tasks"]) == set(tasks_of(address, 1))
+        assert set(json.loads(done.stdout)["results"][0]["tasks"]) == set(tasks_of(served, 1))
     page.click('[data-copies="python"]')
     code = page.evaluate("navigator.clipboard.readText()")
     assert "plait.Client(" in code
@@ -232,9 +198,9 @@ def test_everything_fits_on_a_phone_and_has_a_name(page, tab):
     assert [line for line in controls if not line.strip().startswith('"')] == []
 
 
-def test_a_server_that_is_gone_is_reported(browser, address):
+def test_a_server_that_is_gone_is_reported(browser, served):
     opened = browser.new_page()
-    opened.goto(address)
+    opened.goto(served.address)
     opened.locator(".card").first.wait_for(timeout=WAIT)
     opened.route("**/analyze", lambda route: route.abort())
     opened.fill("#ask-first", "Nobody answers.")

@@ -2,7 +2,9 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -12,6 +14,12 @@ from plait.serving.settings import TOKEN_VARIABLE, Limits, Settings, name_models
 __all__ = ["command"]
 
 _DEFAULTS = Limits()
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _limit(name: str, default: int, about: str) -> Callable[[_Command], _Command]:
+    """The option of a limit that cannot be turned off."""
+    return click.option(name, type=click.IntRange(min=1), default=default, show_default=True, help=about)
 
 
 @click.command()
@@ -40,32 +48,12 @@ _DEFAULTS = Limits()
     metavar="SECONDS",
     help="The time within which a request must be answered.",
 )
-@click.option(
-    "--max-bytes", type=click.IntRange(min=1), default=_DEFAULTS.bytes, show_default=True, help="In a request."
-)
-@click.option(
-    "--max-texts", type=click.IntRange(min=1), default=_DEFAULTS.texts, show_default=True, help="In a request."
-)
-@click.option(
-    "--max-characters", type=click.IntRange(min=1), default=_DEFAULTS.characters, show_default=True, help="In a text."
-)
-@click.option(
-    "--max-tokens",
-    type=click.IntRange(min=1),
-    default=_DEFAULTS.tokens,
-    show_default=True,
-    help="In a request, after truncation.",
-)
-@click.option(
-    "--max-queue",
-    type=click.IntRange(min=1),
-    default=_DEFAULTS.queue_tokens,
-    show_default=True,
-    help="Tokens that may wait; with more, requests are refused with 429.",
-)
-@click.option(
-    "--max-connections", type=click.IntRange(min=1), default=_DEFAULTS.connections, show_default=True, help="At a time."
-)
+@_limit("--max-bytes", _DEFAULTS.bytes, "In a request.")
+@_limit("--max-texts", _DEFAULTS.texts, "In a request.")
+@_limit("--max-characters", _DEFAULTS.characters, "In a text.")
+@_limit("--max-tokens", _DEFAULTS.tokens, "In a request, after truncation.")
+@_limit("--max-queue", _DEFAULTS.queue_tokens, "Tokens that may wait; with more, requests are refused with 429.")
+@_limit("--max-connections", _DEFAULTS.connections, "At a time.")
 def command(
     models: tuple[str, ...],
     host: str,

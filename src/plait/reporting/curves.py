@@ -1,5 +1,6 @@
 """What metrics.jsonl says about a run: losses, scores, which task was trained when, and gradient conflicts."""
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ def _scores(line: ScoresLine, metrics: dict[str, str]) -> Iterable[CurvePoint]:
     for of, tasks in parts.items():
         for task, values in tasks.items():
             value = values.get(metrics.get(task, ""))
-            if value is not None and value == value:  # not NaN
+            if value is not None and not math.isnan(value):
                 yield CurvePoint(task, line.step, value, of)
 
 

@@ -1,4 +1,4 @@
-"""The web application: routes, what stands before them, and their documentation."""
+"""The web application: its routes, middleware and documentation."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

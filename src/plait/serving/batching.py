@@ -40,7 +40,7 @@ class Ticket:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """Whether the client has gone or the deadline has passed."""
         return self.done.done() or time.monotonic() > self.deadline
 
     def answer(self, number: int, answer: Any) -> None:
@@ -118,7 +118,7 @@ class Queue:
         self._wake()
 
     def drop(self, ticket: Ticket) -> None:
-        """Forget what still waits of a request that nobody waits for; its entries are skipped later."""
+        """Drop the pending examples of an abandoned request; its entries are skipped later."""
         self.tokens -= ticket.waiting_tokens
         ticket.waiting_tokens = 0
         ticket.done.cancel()
@@ -194,7 +194,7 @@ class Queue:
     def _budget(self) -> int:
         """Tokens for the next batch: with several free workers, each gets its share."""
         free = 1 + len(self._takers)
-        return min(_BATCH_TOKENS, max(1, -(-self.tokens // free)))  # entries that nobody waits for count 0 tokens
+        return min(_BATCH_TOKENS, max(1, -(-self.tokens // free)))  # abandoned entries count 0 tokens
 
     def _choose(self, heap: list[_Entry], budget: int) -> list[_Entry]:
         """The entry that is next, and those of the most similar length among the ones that follow it."""

@@ -49,7 +49,7 @@ class Client:
         self._parts, self._path = parts, parts.path.rstrip("/")
         self._headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
         self._model, self._timeout, self._retries = model, timeout, retries
-        self._about: dict[str, Any] | None = None  # the model, once it was needed
+        self._about: dict[str, Any] | None = None  # the model's description, fetched on first use
         self._free: SimpleQueue[http.client.HTTPConnection] = SimpleQueue()
 
     def __enter__(self) -> "Client":
@@ -137,7 +137,7 @@ class Client:
         raise _error(self._parts.netloc, status, answer)
 
     def _send(self, path: str, body: Mapping[str, Any] | None) -> tuple[int, http.client.HTTPMessage, bytes]:
-        """One request on a free connection, or on a new one if the server has closed it meanwhile."""
+        """One request on an idle connection, or on a new one if the server has closed it."""
         content = None if body is None else json.dumps({k: v for k, v in body.items() if v is not None}).encode()
         while True:
             try:
@@ -243,7 +243,7 @@ def _prediction(value: Mapping[str, Any]) -> Prediction:
 
 
 def _error(server: str, status: int, answer: bytes) -> RequestError | ExecutionError:
-    """The message of a server, which may also be that of a proxy before it."""
+    """The error message of the server, or of a proxy in front of it."""
     try:
         error = json.loads(answer)["error"]
         message = f"{server}: {error['message']} ({error['code']}, request {error['request_id']})"

@@ -1,4 +1,4 @@
-"""What /metrics tells Prometheus."""
+"""The metrics for Prometheus, at /metrics."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ class Metrics:
         self._batch_tokens = Histogram("plait_batch_tokens", "Tokens in a batch.", buckets=_TOKENS, registry=registry)
 
     def add_gauge(self, name: str, about: str, value: Callable[[], float]) -> None:
-        """A figure that is looked up when Prometheus asks."""
+        """A gauge whose value is read when Prometheus asks for it."""
         Gauge(name, about, registry=self._registry).set_function(value)
 
     def note_batch(self, examples: int, tokens: int) -> None:

@@ -1,4 +1,4 @@
-"""What every request passes before its route: an id, the host, the token, and its body within limits."""
+"""Middleware: request ids, the checks of host and token, and limits on the body."""
 
 import asyncio
 import base64
@@ -36,7 +36,7 @@ async def send_error(send: Send, error: ApiError, request_id: str, *headers: tup
 
 
 class RequestRecord:
-    """Gives each request an id, measures it, and turns what went wrong unexpectedly into an error without details."""
+    """Gives each request an id, measures it, and answers an unexpected failure without its details."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -72,10 +72,10 @@ class RequestRecord:
 
 
 class Authorization:
-    """Lets in who has the token; without a token, only who addresses this machine by a local name.
+    """Admits requests that carry the token; without a token, those that address this machine by a local name.
 
-    A browser may send the token as the password of Basic authentication. The second rule keeps web pages of others from
-    reaching a local server under a name of their own.
+    A browser may send the token as the password of Basic authentication. The check of the name keeps other people's web
+    pages from reaching a local server through a host name of their own.
     """
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
@@ -114,7 +114,7 @@ def _host_name(host: str) -> str:
 
 
 class BodyLimits:
-    """Reads the whole body before the route runs: neither too many bytes nor too slowly."""
+    """Reads the whole body before the route runs, within the limits of size and time."""
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self._app = app

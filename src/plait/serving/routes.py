@@ -61,7 +61,7 @@ def service_of(request: Request) -> Service:
 
 
 def leaving(request: Request) -> Disconnected:
-    """Returns when the client of a request has left."""
+    """Returns when the client of a request has disconnected."""
 
     async def wait() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -188,7 +188,7 @@ async def _describe(request: Request, model: _ModelName = None) -> Response:
 
 @router.post("/reload", name="reload", response_model=ReloadResponse, tags=["models"])
 async def _reload(request: Request) -> Response:
-    """Load the models from their directories again and exchange them; no request is lost."""
+    """Load the models from their directories again; no request is lost."""
     return json_response({"changed": await service_of(request).reload()})
 
 

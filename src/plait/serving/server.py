@@ -1,4 +1,4 @@
-"""A server from its start to its end: listen, drain after SIGTERM or SIGINT, exchange the models after SIGHUP."""
+"""A server from startup to shutdown: listen, drain after SIGTERM or SIGINT, reload the models after SIGHUP."""
 
 import asyncio
 import contextlib

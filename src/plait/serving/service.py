@@ -1,4 +1,4 @@
-"""What all routes share: the models, a request's way through the queue, and the exchange of models."""
+"""What all routes share: the models, the path of a request through the queue, and reloading."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ __all__ = ["Answered", "Disconnected", "Service"]
 
 _IN_LOOP = 20_000  # characters; more are tokenized in a thread, so that other requests go on
 _START_SECONDS = 600.0  # for all workers of a reload to load their models
-Disconnected = Callable[[], Awaitable[None]]  # returns when the client has left
+Disconnected = Callable[[], Awaitable[None]]  # returns when the client has disconnected
 _log = logging.getLogger("plait.serving")
 
 
@@ -115,7 +115,7 @@ class Service:
             return Answered(await self._wait(pool, ticket, left), tokens, truncated)
 
     async def _wait(self, pool: Pool, ticket: Ticket, left: Disconnected) -> list[dict[str, Any]]:
-        """The answers to a request, unless the client leaves or the time is over."""
+        """The answers to a request, unless the client disconnects or the deadline passes."""
         leaving: asyncio.Future[None] = asyncio.ensure_future(left())
         waiting: set[asyncio.Future[Any]] = {ticket.done, leaving}
         try:
@@ -153,7 +153,7 @@ class Service:
                     )
 
     async def reload(self) -> dict[str, bool]:
-        """Load the models again and exchange them at once; whether each changed. Requests go on meanwhile."""
+        """Load the models again and replace them all at once; whether each changed. Requests are answered meanwhile."""
         if self._reload.locked():
             raise ApiError(409, "reload_running", "the models are being loaded already")
         async with self._reload:

@@ -1,4 +1,4 @@
-"""What a server is told: its models, its address, its token and its limits."""
+"""The settings of a server: models, address, token and limits."""
 
 import ipaddress
 import os
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[\w.-]{1,64}")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server accepts; each has a default, so that none is off."""
+    """Limits on requests, connections and time; all of them are on by default."""
 
     bytes: int = 8 * 2**20  # in the body of a request
     texts: int = 10_000  # in a request
@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything about a server."""
+    """The settings of a server."""
 
     models: dict[str, str]  # name → directory
     host: str = "127.0.0.1"

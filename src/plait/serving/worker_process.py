@@ -1,4 +1,4 @@
-"""A worker as the server sees it: a process that is asked one batch at a time."""
+"""A worker as the server sees it: a process that computes one batch at a time."""
 
 import asyncio
 import json

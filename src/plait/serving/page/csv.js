@@ -1,7 +1,8 @@
-// Comma- or tab-separated text ↔ rows.
+// Text separated by commas, tabs or semicolons ↔ rows.
 
 export function parse(text) {
-  const delimiter = (text.split("\n", 1)[0].match(/\t/g) ?? []).length ? "\t" : text.split("\n", 1)[0].includes(";") && !text.split("\n", 1)[0].includes(",") ? ";" : ",";
+  const heading = text.split("\n", 1)[0];
+  const delimiter = ["\t", ",", ";"].find((character) => heading.includes(character)) ?? ",";
   const rows = [];
   let row = [], field = "", quoted = false;
   for (let place = text.charCodeAt(0) === 0xfeff ? 1 : 0; place < text.length; place += 1) {

@@ -5,7 +5,7 @@ import { certainty, headline } from "./answers.js";
 import { format, parse } from "./csv.js";
 import { choices, find, make } from "./dom.js";
 
-const CHUNK = 256; // rows a request
+const CHUNK = 256; // rows per request
 const SHOWN = 20; // rows in the preview
 const state = { model: null, name: "", header: [], rows: [], stop: new AbortController() };
 

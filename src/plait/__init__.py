@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from plait.cli.display import show_progress
     from plait.drafting.init import DraftedRecipe, init
     from plait.errors import PlaitError
+    from plait.evaluation.calibrate_model import Calibration, calibrate
+    from plait.evaluation.compare import ModelComparison, compare, compare_single_task
     from plait.evaluation.evaluate_model import Evaluation, evaluate
     from plait.inference.prediction import Prediction
     from plait.inference.predictions import Predictions
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from plait.serving.client import AsyncClient, Client
     from plait.training.check import Check, check
     from plait.training.train import train
+    from plait.training.transfer import Transfer, transfer
 
 # Idle threads sleep instead of spinning: on a core that is shared with another program, spinning makes two threads
 # several times slower than one. torch's OpenMP library reads this once, when torch is imported.
@@ -36,10 +39,12 @@ os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
 __version__ = "0.2.0.dev0"
 __all__ = [
     "AsyncClient",
+    "Calibration",
     "Check",
     "Client",
     "DraftedRecipe",
     "Evaluation",
+    "ModelComparison",
     "PlaitError",
     "Prediction",
     "Predictions",
@@ -49,8 +54,12 @@ __all__ = [
     "Recipe",
     "Result",
     "SilentProgress",
+    "Transfer",
     "__version__",
+    "calibrate",
     "check",
+    "compare",
+    "compare_single_task",
     "evaluate",
     "init",
     "load",
@@ -62,12 +71,15 @@ __all__ = [
     "report",
     "show_progress",
     "train",
+    "transfer",
 ]
 
 _MODULES = {
     "AsyncClient": "plait.serving.client",
+    "Calibration": "plait.evaluation.calibrate_model",
     "Check": "plait.training.check",
     "Client": "plait.serving.client",
+    "ModelComparison": "plait.evaluation.compare",
     "DraftedRecipe": "plait.drafting.init",
     "Evaluation": "plait.evaluation.evaluate_model",
     "PlaitError": "plait.errors",
@@ -79,7 +91,11 @@ _MODULES = {
     "Recipe": "plait.recipe.schema",
     "Result": "plait.runs.result",
     "SilentProgress": "plait.progress",
+    "Transfer": "plait.training.transfer",
+    "calibrate": "plait.evaluation.calibrate_model",
     "check": "plait.training.check",
+    "compare": "plait.evaluation.compare",
+    "compare_single_task": "plait.evaluation.compare",
     "evaluate": "plait.evaluation.evaluate_model",
     "init": "plait.drafting.init",
     "load": "plait.inference.predictor",
@@ -91,6 +107,7 @@ _MODULES = {
     "report": "plait.reporting.report",
     "show_progress": "plait.cli.display",
     "train": "plait.training.train",
+    "transfer": "plait.training.transfer",
 }
 
 

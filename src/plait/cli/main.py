@@ -19,6 +19,8 @@ _COMMANDS = (
     "train",
     "check",
     "evaluate",
+    "compare",
+    "calibrate",
     "report",
     "predict",
     "embed",

@@ -6,6 +6,7 @@ __all__ = ["as_options"]
 
 _OPTIONS = {
     "abstain_below": "--abstain-below",
+    "abstain_for": "--abstain-for",
     "at_least": "--at-least",
     "data": "--data DIR",
     "encoding": "--encoding",
@@ -21,6 +22,7 @@ _OPTIONS = {
     "profile": "--profile",
     "recursive": "--recursive",
     "rows": "--rows",
+    "single_task": "--single-task",
     "split": "--split",
     "suite": "--suite",
     "text_columns": "--text",
@@ -28,6 +30,7 @@ _OPTIONS = {
     "threads": "--threads N",
     "threshold": "--threshold",
     "top_k": "--top-k",
+    "transfer": "--transfer",
     "word_weights": "--word-weights",
 }
 

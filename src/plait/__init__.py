@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from plait.drafting.init import DraftedRecipe, init
     from plait.errors import PlaitError
     from plait.evaluation.evaluate_model import Evaluation, evaluate
+    from plait.inference.explanation import Explanation
     from plait.inference.prediction import Prediction
     from plait.inference.predictions import Predictions
     from plait.inference.predictor import Predictor, load
@@ -39,6 +40,7 @@ __all__ = [
     "Client",
     "DraftedRecipe",
     "Evaluation",
+    "Explanation",
     "PlaitError",
     "Prediction",
     "Predictions",
@@ -67,6 +69,7 @@ _MODULES = {
     "Client": "plait.serving.client",
     "DraftedRecipe": "plait.drafting.init",
     "Evaluation": "plait.evaluation.evaluate_model",
+    "Explanation": "plait.inference.explanation",
     "PlaitError": "plait.errors",
     "Prediction": "plait.inference.prediction",
     "Predictions": "plait.inference.predictions",

@@ -21,6 +21,7 @@ _COMMANDS = (
     "evaluate",
     "report",
     "predict",
+    "explain",
     "embed",
     "serve",
     "ensemble",

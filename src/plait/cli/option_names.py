@@ -11,6 +11,7 @@ _OPTIONS = {
     "encoding": "--encoding",
     "engine": "--engine",
     "force": "--force",
+    "label": "--label",
     "label_column": "--label",
     "label_columns": "--label",
     "mistakes": "--mistakes",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from plait.runs.result import Result
     from plait.serving.client import AsyncClient, Client
     from plait.training.check import Check, check
+    from plait.training.clean import CleanedTask, LabelError, clean
     from plait.training.train import train
 
 # Idle threads sleep instead of spinning: on a core that is shared with another program, spinning makes two threads
@@ -37,10 +38,12 @@ __version__ = "0.2.0.dev0"
 __all__ = [
     "AsyncClient",
     "Check",
+    "CleanedTask",
     "Client",
     "DraftedRecipe",
     "Evaluation",
     "Explanation",
+    "LabelError",
     "PlaitError",
     "Prediction",
     "Predictions",
@@ -51,6 +54,7 @@ __all__ = [
     "SilentProgress",
     "__version__",
     "check",
+    "clean",
     "evaluate",
     "init",
     "load",
@@ -66,10 +70,12 @@ __all__ = [
 _MODULES = {
     "AsyncClient": "plait.serving.client",
     "Check": "plait.training.check",
+    "CleanedTask": "plait.training.clean",
     "Client": "plait.serving.client",
     "DraftedRecipe": "plait.drafting.init",
     "Evaluation": "plait.evaluation.evaluate_model",
     "Explanation": "plait.inference.explanation",
+    "LabelError": "plait.training.clean",
     "PlaitError": "plait.errors",
     "Prediction": "plait.inference.prediction",
     "Predictions": "plait.inference.predictions",
@@ -79,6 +85,7 @@ _MODULES = {
     "Result": "plait.runs.result",
     "SilentProgress": "plait.progress",
     "check": "plait.training.check",
+    "clean": "plait.training.clean",
     "evaluate": "plait.evaluation.evaluate_model",
     "init": "plait.drafting.init",
     "load": "plait.inference.predictor",

@@ -81,7 +81,7 @@ def test_a_word_that_the_model_cannot_see_has_no_weight(predictor):
 
 
 def test_mistakes(predictor):
-    with pytest.raises(RequestError, match=r"the argument `label`: the task 'mood' has no 'hihg'; did you mean 'high'\?"):
+    with pytest.raises(RequestError, match=r"`label`: the task 'mood' has no 'hihg'; did you mean 'high'\?"):
         predictor.explain("mood", "a dog", label="hihg")
     with pytest.raises(RequestError, match="the argument `label`: the task 'near' predicts a score; drop it"):
         predictor.explain("near", ("a dog", "a cat"), label="high")

@@ -58,9 +58,10 @@ def test_explanations_equal_those_of_python(server, predictor, task):
 def test_another_class_is_explained_on_request(server, predictor):
     for label in predictor.task("mood").labels.names:
         found = server.answer("/explain/mood", {"example": "the film was good", "label": label})["explanation"]
-        assert found["label"] == label and found["score"] == predictor.predict("mood", ["the film was good"])[
-            0
-        ].probabilities[label]
+        assert (
+            found["label"] == label
+            and found["score"] == predictor.predict("mood", ["the film was good"])[0].probabilities[label]
+        )
 
 
 def test_usage_counts_tokens_and_truncated_texts(server):
@@ -225,7 +226,7 @@ def test_several_models_are_chosen_by_name(serve, untrained, tiny_bert):
             "invalid_request",
             "with one label; use threshold",
         ),
-        ("/explain/same", {"example": "a"}, 422, "invalid_request", "example: the task 'same' reads two texts, 1 given"),
+        ("/explain/same", {"example": "a"}, 422, "invalid_request", "the task 'same' reads two texts, 1 given"),
         ("/explain/same", {"example": ["a", " "]}, 422, "invalid_text", "example: example 0, text 1 is empty"),
         ("/explain/near", {"example": ["a", "b"], "label": "x"}, 422, "invalid_request", "predicts a score; drop it"),
         ("/explain/mood", {"example": "a", "label": "x"}, 422, "invalid_request", "label: the task 'mood' has no 'x'"),

@@ -115,7 +115,7 @@ def test_requests_carry_token_model_and_shape(scripted):
 
 def test_an_explanation_is_that_of_python(scripted):
     word = {"word": "a", "start": 0, "end": 1, "weight": 0.5}
-    found = {"task": "near", "label": None, "score": 2.5, "texts": ["a", "b"], "words": [[word], []], "truncated": False}
+    found = {"task": "near", "label": None, "score": 2.5, "texts": ["a", "b"], "words": [[word], []]}
     scripted.script = [(200, {}, json.dumps({"explanation": found}).encode())]
     with plait.Client(scripted.address) as client:
         explanation = client.explain("near", ("a", "b"))

@@ -14,7 +14,8 @@ from plait.errors import RequestError, did_you_mean
 __all__ = ["Explanation", "WordWeight", "explain_answers", "find_words", "variants"]
 
 # Words with their inner hyphens and apostrophes, single Chinese and Japanese characters, runs of other signs.
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u9fff]+(?:['’-][^\W\u3040-\u9fff]+)*|[^\w\s]+")
+_ALONE = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+(?:['’-][^\W{_ALONE}]+)*|[^\w\s]+")
 _NOTHING = "."  # in place of a text whose only word is left out: there is no empty text
 
 
@@ -89,7 +90,8 @@ def explain_answers(
             predicted = answers[0]["label"]
             label = predicted if isinstance(predicted, str) else max(shares, key=shares.__getitem__)
         elif label not in shares:
-            raise RequestError(f"the argument `label`: the task {task!r} has no {label!r}; {did_you_mean(label, shares)}")
+            hint = did_you_mean(label, shares)
+            raise RequestError(f"the argument `label`: the task {task!r} has no {label!r}; {hint}")
         scores = [answer["probabilities"][label] for answer in answers]
     spans = [find_words(text) for text in texts]
     ends = [1]

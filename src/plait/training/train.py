@@ -33,10 +33,11 @@ from plait.runs.result import Result
 from plait.training.baselines import find_baselines, measure_gains
 from plait.training.stage import RunContext, StageRun, Stopped
 from plait.training.threads import choose_threads, restore_threads
+from plait.training.trackers import check_trackers, open_trackers
 from plait.training.trainer import Trainer, build_start_model
 from plait.training.warm_heads import SolvedHeads
 
-__all__ = ["Stopped", "as_recipe", "check_unchanged", "resume", "train"]
+__all__ = ["Stopped", "as_recipe", "check_unchanged", "resume", "saved_recipe", "train"]
 
 _Stop = Callable[[], bool]
 
@@ -74,6 +75,7 @@ def train(
         with run.errors_in_rows():
             given = as_recipe(run.store_tables(recipe), data, profile, overrides)
             resolved = resolve_run(given, Path(data) if data else None)
+        check_trackers(resolved.recipe)
         model = build_start_model(resolved)  # whatever can be refused is refused before there is a run
         progress = progress or SilentProgress()
         if threads == "auto":
@@ -119,11 +121,12 @@ def resume(
     tables = run.tables if run.tables.is_dir() else None  # tables of the run move with it
     folder_of_data = data or tables
     if recipe is None:
-        given = _saved_recipe(run, folder_of_data, profile, overrides)
+        given = saved_recipe(run, folder_of_data, profile, overrides)
     else:
         given = as_recipe(recipe, folder_of_data, profile, overrides)
     resolved = _resolve_as_begun(given, record, Path(data) if data else None)
     check_unchanged(run, resolved)
+    check_trackers(resolved.recipe)
     torch.set_num_threads(record.threads)  # another number of threads would sum in another order
     progress = progress or SilentProgress()
     if torch.__version__ != record.torch:
@@ -148,7 +151,7 @@ def as_recipe(
     return read_recipe(source, VARIANTS, data=folder, profile=profile, overrides=_as_list(overrides))
 
 
-def _saved_recipe(run: RunDirectory, data: str | Path | None, profile: str | None, overrides: Sequence[str]) -> Recipe:
+def saved_recipe(run: RunDirectory, data: str | Path | None, profile: str | None, overrides: Sequence[str]) -> Recipe:
     """The recipe in a run directory, which an older plait may have written."""
     tree = load_tree(run.recipe, profile)
     upgraded = Tree(upgrade_recipe(tree.values), tree.origins)
@@ -217,8 +220,12 @@ def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progre
     checkpoint = newest_checkpoint(run.checkpoints)
     position = read_position(checkpoint) if checkpoint else Position()
     run.cut_metrics(position.step if checkpoint else -1)
-    with run.metrics.open("a", encoding="utf-8", buffering=1) as metrics:
-        context = RunContext(run, resolved, metrics, baselines, progress, stop)
+    recipe = resolved.recipe.model_dump(mode="json")
+    with (
+        run.metrics.open("a", encoding="utf-8", buffering=1) as metrics,
+        open_trackers(run, resolved.recipe.tracker, recipe, position.step, progress) as trackers,
+    ):
+        context = RunContext(run, resolved, metrics, baselines, progress, stop, trackers=trackers)
         _train_stage(context, model, position, checkpoint, solved if len(resolved.stages) == 1 else {})
         while position.stage + 1 < len(resolved.stages):
             which = "last" if position.best_score is None else "best"  # without a score the last model counts as best

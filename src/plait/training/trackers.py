@@ -161,10 +161,11 @@ class Trackers:
 
     def start(self, name: str, run: TrackedRun) -> str | None:
         """Start a tracker; returns what finds the run again."""
+        known = None
         with self._giving_up(name):
             self._open[name] = TRACKERS[name].start(run)
-            return self._open[name].known
-        return None
+            known = self._open[name].known
+        return known
 
     def write(self, line: MetricsLine) -> None:
         """Send the numbers of a line of metrics.jsonl."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from plait.evaluation.calibrate_model import Calibration, calibrate
     from plait.evaluation.compare import ModelComparison, compare, compare_single_task
     from plait.evaluation.evaluate_model import Evaluation, evaluate
+    from plait.inference.explanation import Explanation
     from plait.inference.prediction import Prediction
     from plait.inference.predictions import Predictions
     from plait.inference.predictor import Predictor, load
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from plait.runs.result import Result
     from plait.serving.client import AsyncClient, Client
     from plait.training.check import Check, check
+    from plait.training.clean import CleanedTask, LabelError, clean
     from plait.training.train import train
     from plait.training.transfer import Transfer, transfer
 
@@ -41,9 +43,12 @@ __all__ = [
     "AsyncClient",
     "Calibration",
     "Check",
+    "CleanedTask",
     "Client",
     "DraftedRecipe",
     "Evaluation",
+    "Explanation",
+    "LabelError",
     "ModelComparison",
     "PlaitError",
     "Prediction",
@@ -58,6 +63,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "check",
+    "clean",
     "compare",
     "compare_single_task",
     "evaluate",
@@ -78,10 +84,13 @@ _MODULES = {
     "AsyncClient": "plait.serving.client",
     "Calibration": "plait.evaluation.calibrate_model",
     "Check": "plait.training.check",
+    "CleanedTask": "plait.training.clean",
     "Client": "plait.serving.client",
     "ModelComparison": "plait.evaluation.compare",
     "DraftedRecipe": "plait.drafting.init",
     "Evaluation": "plait.evaluation.evaluate_model",
+    "Explanation": "plait.inference.explanation",
+    "LabelError": "plait.training.clean",
     "PlaitError": "plait.errors",
     "Prediction": "plait.inference.prediction",
     "Predictions": "plait.inference.predictions",
@@ -94,6 +103,7 @@ _MODULES = {
     "Transfer": "plait.training.transfer",
     "calibrate": "plait.evaluation.calibrate_model",
     "check": "plait.training.check",
+    "clean": "plait.training.clean",
     "compare": "plait.evaluation.compare",
     "compare_single_task": "plait.evaluation.compare",
     "evaluate": "plait.evaluation.evaluate_model",

@@ -13,6 +13,10 @@ from plait.recipe.tree import KeyPath, dotted, path_as_written
 __all__ = ["Recipe", "RunSettings", "Stage"]
 
 _MaybeSeveral = Annotated[tuple[str, ...], BeforeValidator(lambda value: () if value is None else as_tuple(value))]
+_Trackers = Annotated[
+    tuple[Literal["tensorboard", "mlflow", "wandb", "trackio"], ...],
+    BeforeValidator(lambda value: () if value is None else as_tuple(value)),
+]
 _Interval = Annotated[int | Literal["epoch"], BeforeValidator(as_interval)]
 
 
@@ -60,6 +64,9 @@ class RunSettings(Frozen):
     precision: Literal["float32", "bf16"] = "float32"
     """Of the encoder's products in training. `bf16` needs a processor or GPU with instructions for it; evaluation and
     the saved model stay in float32."""
+    tracker: _Trackers = ()
+    """Where losses and scores go beside `metrics.jsonl`: `tensorboard`, `mlflow`, `wandb` or `trackio`, or a list. Each
+    needs the extra of its name."""
 
 
 class Stage(Frozen):

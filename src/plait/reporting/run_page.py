@@ -8,6 +8,7 @@ from plait.model.card import three_decimals
 from plait.model.directory.record import portable
 from plait.recipe.read import recipe_text
 from plait.reporting import charts as drawn
+from plait.reporting.cleaned_rows import cleaned_blocks
 from plait.reporting.colours import task_colours
 from plait.reporting.data_parts import data_blocks
 from plait.reporting.embeddings import Embedder
@@ -227,9 +228,11 @@ def _examples(facts: RunFacts, colours: dict[str, str]) -> Iterator[Section]:
     mistakes: list[Block] = []
     errors: list[Block] = []
     maps: list[Chart] = []
+    cleaned = cleaned_blocks(facts.run)
     for task, scored in facts.scored.items():
         wrong, doubted = mistake_blocks(embedder, scored, facts.data.get(task, {}).get("train"))
         mistakes.append(Part(task, wrong, colours[task]))
+        doubted += cleaned.get(task, [])
         if doubted:
             errors.append(Part(task, doubted, colours[task]))
         if chart := map_chart(embedder, scored, colours[task]):

@@ -15,6 +15,9 @@ __all__ = [
     "EmbeddingUsage",
     "ErrorDetail",
     "ErrorResponse",
+    "ExplainRequest",
+    "ExplainResponse",
+    "ExplainedExample",
     "ModelEntry",
     "ModelList",
     "ModelResponse",
@@ -30,6 +33,7 @@ __all__ = [
     "StatusResponse",
     "TaskResponse",
     "Usage",
+    "WordResponse",
 ]
 
 _Texts = str | list[str]
@@ -81,6 +85,13 @@ class AnalyzeRequest(_Request):
     top_k: Annotated[int, Ge(1)] | None = None
 
 
+class ExplainRequest(_Request):
+    """One text, or the texts of one pair or triplet."""
+
+    example: str | Annotated[list[str], Field(min_length=1, max_length=3)]
+    label: str | None = Field(None, description="The class to explain; without it, the predicted one.")
+
+
 class SimilarityRequest(_Request):
     """The cosine of every text of `first` with every text of `second`, or of `first` if there is no `second`."""
 
@@ -126,6 +137,30 @@ class AnalyzedText(BaseModel):
 class AnalyzeResponse(BaseModel):
     model: str
     results: list[AnalyzedText]
+    usage: Usage
+
+
+class WordResponse(BaseModel):
+    word: str
+    start: int = Field(description="Its first character in the text.")
+    end: int = Field(description="After its last character.")
+    weight: float = Field(description="What the score loses without this word.")
+
+
+class ExplainedExample(BaseModel):
+    """As `plait.Explanation`."""
+
+    task: str
+    label: str | None
+    score: float
+    texts: list[str]
+    words: list[list[WordResponse]]
+    truncated: bool
+
+
+class ExplainResponse(BaseModel):
+    model: str
+    explanation: ExplainedExample
     usage: Usage
 
 

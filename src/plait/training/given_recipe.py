@@ -15,7 +15,7 @@ from plait.resolve.variants import VARIANTS, pin_versions
 from plait.runs.directory import RunDirectory
 from plait.runs.records import RunRecord
 
-__all__ = ["as_recipe", "check_unchanged", "resolve_again"]
+__all__ = ["as_recipe", "check_unchanged", "resolve_again", "saved_recipe"]
 
 
 def resolve_again(
@@ -30,7 +30,7 @@ def resolve_again(
     tables = run.tables if run.tables.is_dir() else None  # tables of the run move with it
     folder = data or tables
     if recipe is None:
-        given = _saved_recipe(run, folder, profile, overrides)
+        given = saved_recipe(run, folder, profile, overrides)
     else:
         given = as_recipe(recipe, folder, profile, overrides)
     resolved = _resolve_as_begun(given, run.record, Path(data) if data else None)
@@ -54,7 +54,7 @@ def as_recipe(
     return read_recipe(source, VARIANTS, data=folder, profile=profile, overrides=_as_list(overrides))
 
 
-def _saved_recipe(run: RunDirectory, data: str | Path | None, profile: str | None, overrides: Sequence[str]) -> Recipe:
+def saved_recipe(run: RunDirectory, data: str | Path | None, profile: str | None, overrides: Sequence[str]) -> Recipe:
     """The recipe in a run directory, which an older plait may have written."""
     tree = load_tree(run.recipe, profile)
     upgraded = Tree(upgrade_recipe(tree.values), tree.origins)

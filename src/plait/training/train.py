@@ -31,6 +31,7 @@ from plait.training.calibrate_best import calibrate_best
 from plait.training.given_recipe import as_recipe, resolve_again
 from plait.training.stage import RunContext, StageRun, Stopped
 from plait.training.threads import choose_threads, restore_threads
+from plait.training.trackers import check_trackers, open_trackers
 from plait.training.trainer import Trainer, build_start_model
 from plait.training.warm_heads import SolvedHeads
 
@@ -72,6 +73,7 @@ def train(
         with run.errors_in_rows():
             given = as_recipe(run.store_tables(recipe), data, profile, overrides)
             resolved = resolve_run(given, Path(data) if data else None)
+        check_trackers(resolved.recipe)
         model = build_start_model(resolved)  # whatever can be refused is refused before there is a run
         progress = progress or SilentProgress()
         if threads == "auto":
@@ -115,6 +117,7 @@ def resume(
     if run.is_finished():
         raise RunError(f"{run.folder}: already finished; its model is {run.best}")
     resolved = resolve_again(run, recipe=recipe, data=data, profile=profile, overrides=overrides)
+    check_trackers(resolved.recipe)
     torch.set_num_threads(record.threads)  # another number of threads would sum in another order
     progress = progress or SilentProgress()
     if torch.__version__ != record.torch:
@@ -157,8 +160,12 @@ def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progre
     checkpoint = newest_checkpoint(run.checkpoints)
     position = read_position(checkpoint) if checkpoint else Position()
     run.cut_metrics(position.step if checkpoint else -1)
-    with run.metrics.open("a", encoding="utf-8", buffering=1) as metrics:
-        context = RunContext(run, resolved, metrics, baselines, progress, stop)
+    recipe = resolved.recipe.model_dump(mode="json")
+    with (
+        run.metrics.open("a", encoding="utf-8", buffering=1) as metrics,
+        open_trackers(run, resolved.recipe.tracker, recipe, position.step, progress) as trackers,
+    ):
+        context = RunContext(run, resolved, metrics, baselines, progress, stop, trackers=trackers)
         _train_stage(context, model, position, checkpoint, solved if len(resolved.stages) == 1 else {})
         while position.stage + 1 < len(resolved.stages):
             which = "last" if position.best_score is None else "best"  # without a score the last model counts as best

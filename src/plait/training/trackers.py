@@ -161,11 +161,9 @@ class Trackers:
 
     def start(self, name: str, run: TrackedRun) -> str | None:
         """Start a tracker; returns what finds the run again."""
-        known = None
         with self._giving_up(name):
             self._open[name] = TRACKERS[name].start(run)
-            known = self._open[name].known
-        return known
+        return self._open[name].known if name in self._open else None
 
     def write(self, line: MetricsLine) -> None:
         """Send the numbers of a line of metrics.jsonl."""

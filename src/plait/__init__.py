@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from plait.cli.display import show_progress
     from plait.drafting.init import DraftedRecipe, init
     from plait.errors import PlaitError
+    from plait.evaluation.compare import Comparison, compare, compare_single_task
     from plait.evaluation.evaluate_model import Evaluation, evaluate
     from plait.inference.prediction import Prediction
     from plait.inference.predictions import Predictions
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from plait.serving.client import AsyncClient, Client
     from plait.training.check import Check, check
     from plait.training.train import train
+    from plait.training.transfer import Transfer, transfer
 
 # Idle threads sleep instead of spinning: on a core that is shared with another program, spinning makes two threads
 # several times slower than one. torch's OpenMP library reads this once, when torch is imported.
@@ -37,6 +39,7 @@ __all__ = [
     "AsyncClient",
     "Check",
     "Client",
+    "Comparison",
     "DraftedRecipe",
     "Evaluation",
     "PlaitError",
@@ -47,8 +50,11 @@ __all__ = [
     "Recipe",
     "Result",
     "SilentProgress",
+    "Transfer",
     "__version__",
     "check",
+    "compare",
+    "compare_single_task",
     "evaluate",
     "init",
     "load",
@@ -59,12 +65,14 @@ __all__ = [
     "report",
     "show_progress",
     "train",
+    "transfer",
 ]
 
 _MODULES = {
     "AsyncClient": "plait.serving.client",
     "Check": "plait.training.check",
     "Client": "plait.serving.client",
+    "Comparison": "plait.evaluation.compare",
     "DraftedRecipe": "plait.drafting.init",
     "Evaluation": "plait.evaluation.evaluate_model",
     "PlaitError": "plait.errors",
@@ -75,7 +83,10 @@ _MODULES = {
     "Recipe": "plait.recipe.schema",
     "Result": "plait.runs.result",
     "SilentProgress": "plait.progress",
+    "Transfer": "plait.training.transfer",
     "check": "plait.training.check",
+    "compare": "plait.evaluation.compare",
+    "compare_single_task": "plait.evaluation.compare",
     "evaluate": "plait.evaluation.evaluate_model",
     "init": "plait.drafting.init",
     "load": "plait.inference.predictor",
@@ -86,6 +97,7 @@ _MODULES = {
     "report": "plait.reporting.report",
     "show_progress": "plait.cli.display",
     "train": "plait.training.train",
+    "transfer": "plait.training.transfer",
 }
 
 

@@ -19,6 +19,7 @@ _COMMANDS = (
     "train",
     "check",
     "evaluate",
+    "compare",
     "report",
     "predict",
     "embed",

@@ -21,6 +21,7 @@ _OPTIONS = {
     "profile": "--profile",
     "recursive": "--recursive",
     "rows": "--rows",
+    "single_task": "--single-task",
     "split": "--split",
     "suite": "--suite",
     "text_columns": "--text",
@@ -28,6 +29,7 @@ _OPTIONS = {
     "threads": "--threads N",
     "threshold": "--threshold",
     "top_k": "--top-k",
+    "transfer": "--transfer",
     "word_weights": "--word-weights",
 }
 

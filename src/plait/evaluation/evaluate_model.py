@@ -24,7 +24,7 @@ from plait.progress import Progress, SilentProgress
 from plait.recipe.normalize import known_encoding
 from plait.runs.origins import Columns, find_split, given_examples
 
-__all__ = ["Evaluation", "different_rows", "evaluate"]
+__all__ = ["Evaluation", "GivenModel", "different_rows", "evaluate"]
 
 
 class _Predictor(Protocol):
@@ -32,6 +32,9 @@ class _Predictor(Protocol):
 
     @property
     def loaded(self) -> LoadedModel: ...
+
+
+GivenModel = str | Path | _Predictor  # a directory, a run, or what `plait.load` returned
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: str | Path | _Predictor,
+    model: GivenModel,
     on: Mapping[str, Any] | None = None,
     *,
     split: Literal["train", "dev", "test"] = "dev",
@@ -187,7 +190,7 @@ def _as_tuple(columns: str | Sequence[str]) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
-def _load(model: str | Path | _Predictor, engine: EngineName, log: Callable[[str], None]) -> LoadedModel:
+def _load(model: GivenModel, engine: EngineName, log: Callable[[str], None]) -> LoadedModel:
     if not isinstance(model, str | Path):
         return model.loaded
     open_directory(model)  # a plain encoder, or a wrong path, is refused before anything is loaded

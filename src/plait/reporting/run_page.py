@@ -106,6 +106,8 @@ def _scores(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
     shown = {name: cells for name, cells in columns.items() if set(cells) != {"–"}}
     if tasks:
         yield PageTable(list(shown), list(zip(*shown.values(), strict=True)))
+    if facts.single_task:
+        yield from _together(facts, colours)
 
 
 def _card(facts: RunFacts, task: str, colour: str) -> Card:
@@ -126,6 +128,46 @@ def _card(facts: RunFacts, task: str, colour: str) -> Card:
 
 def _gain_words(gain: Gain | None) -> str:
     return f"{signed(gain.difference)} ({signed(gain.low)} to {signed(gain.high)})" if gain else "–"
+
+
+def _together(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
+    """Whether training together helps: the gain of each task over its single-task model."""
+    rows = [
+        [
+            one.task,
+            f"{one.rows:,}",
+            three_decimals(one.first),
+            three_decimals(one.second),
+            signed(one.difference),
+            " to ".join(map(signed, one.interval)) if one.interval else "–",
+            one.verdict,
+        ]
+        for one in facts.single_task
+    ]
+    names = ("task", "rows", "single task", "together", "gain", "95 % interval", "verdict")
+    yield PageTable(names, rows, "Does training together help?")
+    marks = [
+        {
+            "task": one.task,
+            "run": one.task,
+            "difference": one.difference,
+            "low": one.interval[0],
+            "high": one.interval[1],
+        }
+        for one in facts.single_task
+        if one.interval
+    ]
+    if marks:
+        caption = (
+            "To the right of the line, training together is better; an interval that crosses it shows no difference."
+        )
+        tasks = [one.task for one in facts.single_task]
+        shown = {task: colours[task] for task in tasks}
+        title = "gain over single-task training"
+        chart = Chart(
+            "Together or alone.", caption, lambda: drawn.comparisons.draw_differences(marks, tasks, shown, title)
+        )
+        yield ChartGroup([chart], columns=1)
 
 
 def _training(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:

@@ -60,6 +60,11 @@ class RunDirectory:
         return former if former.is_dir() else self.folder / "single_task"
 
     @property
+    def pairs(self) -> Path:
+        """The runs that train two tasks without the others."""
+        return self.folder / "pairs"
+
+    @property
     def has_begun(self) -> bool:
         return self._record.is_file()
 

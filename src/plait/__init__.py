@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from plait.cli.display import show_progress
     from plait.drafting.init import DraftedRecipe, init
     from plait.errors import PlaitError
+    from plait.evaluation.calibrate_model import Calibration, calibrate
     from plait.evaluation.compare import Comparison, compare, compare_single_task
     from plait.evaluation.evaluate_model import Evaluation, evaluate
     from plait.inference.prediction import Prediction
@@ -37,6 +38,7 @@ os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
 __version__ = "0.2.0.dev0"
 __all__ = [
     "AsyncClient",
+    "Calibration",
     "Check",
     "Client",
     "Comparison",
@@ -52,6 +54,7 @@ __all__ = [
     "SilentProgress",
     "Transfer",
     "__version__",
+    "calibrate",
     "check",
     "compare",
     "compare_single_task",
@@ -70,6 +73,7 @@ __all__ = [
 
 _MODULES = {
     "AsyncClient": "plait.serving.client",
+    "Calibration": "plait.evaluation.calibrate_model",
     "Check": "plait.training.check",
     "Client": "plait.serving.client",
     "Comparison": "plait.evaluation.compare",
@@ -84,6 +88,7 @@ _MODULES = {
     "Result": "plait.runs.result",
     "SilentProgress": "plait.progress",
     "Transfer": "plait.training.transfer",
+    "calibrate": "plait.evaluation.calibrate_model",
     "check": "plait.training.check",
     "compare": "plait.evaluation.compare",
     "compare_single_task": "plait.evaluation.compare",

@@ -20,6 +20,7 @@ _COMMANDS = (
     "check",
     "evaluate",
     "compare",
+    "calibrate",
     "report",
     "predict",
     "embed",

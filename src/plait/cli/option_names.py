@@ -6,6 +6,7 @@ __all__ = ["as_options"]
 
 _OPTIONS = {
     "abstain_below": "--abstain-below",
+    "abstain_for": "--abstain-for",
     "at_least": "--at-least",
     "data": "--data DIR",
     "encoding": "--encoding",

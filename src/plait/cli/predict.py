@@ -161,6 +161,7 @@ def _predict_text(
     from plait.inference.predictions import Predictions
 
     spec = predictor.task(task)
+    decision = decision.for_task(spec)
     decision.check(spec)
     if any(not text.strip() for text in texts):
         raise RequestError("TEXT is empty")

@@ -99,6 +99,8 @@ def _run_once(
     recipe = experiment.recipe(cell, settings)
     if recipe.refit:
         raise RequestError(f"{cell.row}: a suite scores its models on dev, and a refit trains on dev; drop refit")
+    if recipe.calibrate:
+        raise RequestError(f"{cell.row}: a suite scores its models on dev, which calibrate fits; drop calibrate")
     source, overrides = suite.source(cell.row), [*experiment.overrides_of(cell), *settings]
     if run.has_begun:
         if run.is_finished():

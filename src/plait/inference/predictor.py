@@ -80,7 +80,8 @@ class Predictor:
 
         An empty text is refused, as it is in data files: there is nothing to predict from. From the probability
         `threshold` on, a yes/no task says yes and a multilabel task assigns a label. A label whose probability is lower
-        than `abstain_below` is withheld. With `top_k`, only so many classes are listed, the most probable first.
+        than `abstain_below` is withheld. Both default to what `plait calibrate` fitted; `abstain_below=0` withholds
+        none. With `top_k`, only so many classes are listed, the most probable first.
         """
         spec, decision = self.task(task), Decision(threshold, abstain_below, top_k)
         decision.check(spec)

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from plait.model.directory.record import Provenance
     from plait.model.model import Model
 
-__all__ = ["ensemble_card", "model_card", "three_decimals"]
+__all__ = ["ensemble_card", "model_card", "three_decimals", "with_calibration"]
+
+_CALIBRATION = "\n\n## Calibration\n\n"
 
 _EXAMPLES = ('["a sentence"]', '[("a sentence", "another")]', '[("a sentence", "another", "a third")]')
 
@@ -54,7 +56,23 @@ def model_card(model: "Model", provenance: "Provenance") -> str:
         f"## Recipe\n\n```yaml\n{recipe_text(provenance.recipe)}```",
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits),
     ]
-    return "\n\n".join(blocks) + "\n"
+    return with_calibration("\n\n".join(blocks) + "\n", provenance.calibration)
+
+
+def with_calibration(card: str, calibration: Mapping[str, Any]) -> str:
+    """A card with a last section about what was fitted after training, in place of an earlier one."""
+    before, found, _ = card.partition(_CALIBRATION)
+    if not calibration:
+        return before if found else card
+    rows = [
+        f"| {task} | {one['rows']:,} | {one['data']} | {three_decimals(one['temperature'])} | {one['threshold']:.3g} | "
+        f"{'–' if one['abstain_below'] is None else format(one['abstain_below'], '.3g')} | "
+        f"{three_decimals(one['ece'][0])} | {three_decimals(one['ece'][1])} |"
+        for task, one in calibration.items()
+    ]
+    head = "| task | rows | of | temperature | threshold | abstain below | ECE before | after |\n" + "|---" * 8 + "|\n"
+    about = "Fitted on these rows; the calibration error (ECE) was measured on rows that were not fitted on.\n\n"
+    return before.rstrip("\n") + _CALIBRATION + about + head + "\n".join(rows) + "\n"
 
 
 def _chosen_apart(provenance: "Provenance") -> bool:

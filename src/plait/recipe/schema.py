@@ -37,6 +37,10 @@ class RunSettings(Frozen):
     """Whether to train once more in the end, on train and on the dev rows that were split off it. The scores remain
     those of the first training, which did not see these rows. If dev scored the start of the heads clearly higher than
     the last epoch, only the heads are solved again."""
+    calibrate: Literal["probabilities", "accuracy", "f1"] | None = None
+    """What is fitted for each task with labels once it is trained, as by `plait calibrate`: `probabilities`, so that
+    0.8 means right in 8 of 10 cases; `accuracy` or `f1`, also the threshold of yes/no and multilabel tasks. It is
+    fitted on the rows of `choose_rows`, or on dev. Null: nothing."""
     freeze: _MaybeSeveral = ()
     """Tasks of the plait model in `encoder` whose heads are not trained."""
     bad_rows: Literal["stop", "skip"] = "stop"

@@ -9,6 +9,7 @@ import numpy as np
 from plait.data.examples import Examples
 from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import PlaitError, RunError
+from plait.evaluation.calibration import predict_unseen
 from plait.evaluation.evaluate import TaskScores, score_predictions
 from plait.evaluation.paired import TaskComparison, compare_rows, correct_for_several
 from plait.evaluation.significance import Interval
@@ -133,7 +134,7 @@ def collect_run(folder: Path, name: str, rows: int, data_folder: Path | None, pr
             progress.begin("predicting for the report", total)
         for split, found in (("dev", scored), ("test", tested)):
             for task in wanted[split]:
-                found[task] = _score(model, record.tasks[task], split, data[task][split], rows)
+                found[task] = _score(model, record, task, split, data[task][split], rows)
                 progress.advance(len(found[task].examples))
         progress.end()
         either = {**tested, **scored}
@@ -184,8 +185,9 @@ def _read_data(
     return data
 
 
-def _score(model: AnyModel, spec: TaskSpec, split: str, examples: Examples, most: int) -> ScoredSplit:
-    part = sample_examples(examples, most)
-    found = predict_columns(model, spec.name, part.texts).predictions
+def _score(model: AnyModel, record: ModelRecord, task: str, split: str, examples: Examples, most: int) -> ScoredSplit:
+    part, spec = sample_examples(examples, most), record.tasks[task]
+    answered = predict_columns(model, task, part.texts).predictions
+    found = predict_unseen(record.provenance.calibration, spec, split, part, answered)
     scores = score_predictions(spec, part.labels, found, intervals=True)
     return ScoredSplit(spec, split, part, found, scores, len(examples))

@@ -66,7 +66,10 @@ class PredictRequest(_Request):
         None,
         description="The probability from which a yes/no task says yes, and a multilabel task assigns a label.",
     )
-    abstain_below: _Share | None = Field(None, description="The label is null if its probability is lower.")
+    abstain_below: _Share | None = Field(
+        None,
+        description="The label is null if its probability is lower; by default as the model was calibrated, 0: never.",
+    )
 
 
 class AnalyzeRequest(_Request):
@@ -180,6 +183,7 @@ class TaskResponse(BaseModel):
     labels: list[str] | None
     range: list[float] | None
     threshold: float | None
+    abstain_below: float | None = Field(description="The default of requests; null: every label is given.")
     max_length: int
     head: str
     metric: str

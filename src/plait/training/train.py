@@ -27,6 +27,7 @@ from plait.runs.directory import RunDirectory
 from plait.runs.records import ConflictLine, ResultRecord, RunRecord, ScoresLine, StageResult
 from plait.runs.result import Result
 from plait.training.baselines import find_baselines, measure_gains
+from plait.training.calibrate_best import calibrate_best
 from plait.training.given_recipe import as_recipe, check_unchanged, resolve_again
 from plait.training.stage import RunContext, StageRun, Stopped
 from plait.training.threads import choose_threads, restore_threads
@@ -165,7 +166,7 @@ def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progre
             load_weights(model, run.best)
             progress.note(f"{context.stage_name(position.stage)} starts from the {which} model of the previous stage")
             _train_stage(context, model, position)
-    _finish(run, resolved, model, position, baselines)
+    _finish(run, resolved, model, position, baselines, progress)
 
 
 def _train_stage(
@@ -218,11 +219,19 @@ def _stage_result(run: RunDirectory, stage: ResolvedStage, position: Position) -
 
 
 def _finish(
-    run: RunDirectory, resolved: ResolvedRun, model: Model, position: Position, baselines: dict[str, Any]
+    run: RunDirectory,
+    resolved: ResolvedRun,
+    model: Model,
+    position: Position,
+    baselines: dict[str, Any],
+    progress: Progress,
 ) -> None:
     last = _stage_result(run, resolved.stages[-1], position)
     digest = _weights_digest(model)
     load_weights(model, run.best)
+    gains = measure_gains(run, resolved, model)
+    if resolved.recipe.calibrate:
+        calibrate_best(run, resolved, model, progress)
     run.write_result(
         ResultRecord(
             best_step=position.best_step,
@@ -236,7 +245,7 @@ def _finish(
             last_weights_sha256=digest,
             kept=position.kept,
             stages=[*position.finished, last] if position.stage else [],
-            gains=measure_gains(run, resolved, model),
+            gains=gains,
         )
     )
 
@@ -264,7 +273,9 @@ def _refit(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _
             progress.note("refit: training once more, on all rows")
             _train_inside(run, part, recipe, "during the refit", progress, stop)
         load_weights(model, part.best)
-    save_model(model, run.best, replace(open_directory(run.best).record.provenance, refit=True))
+    before = open_directory(run.best).record
+    model.tasks = {name: spec.calibrated_like(before.tasks[name]) for name, spec in model.tasks.items()}
+    save_model(model, run.best, replace(before.provenance, refit=True))
     shutil.rmtree(part.folder, ignore_errors=True)
 
 

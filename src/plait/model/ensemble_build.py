@@ -106,7 +106,8 @@ def build_soup(sources: Sequence[str], out: Path) -> None:
     if mistakes:
         raise RequestError(*mistakes, "--soup needs models of the same shape; drop --soup to build an ensemble")
     first.load_state_dict({name: (tensor / len(members)).to(torch.float32) for name, tensor in total.items()})
-    first.tasks = {name: spec.uncalibrated() for name, spec in first.tasks.items()}  # it fitted other weights
+    for name in members[0].provenance.calibration:  # fitted for other weights
+        first.tasks[name] = first.tasks[name].uncalibrated()
     save_model(first, out, _combined_provenance(members))
 
 

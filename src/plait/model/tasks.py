@@ -42,8 +42,8 @@ class TaskSpec:
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether probabilities or decisions were fitted after training."""
-        return (self.temperature, self.threshold, self.abstain_below) != (1.0, THRESHOLD, None)
+        """Whether it has a temperature or an abstention, which an older plait does not know."""
+        return (self.temperature, self.abstain_below) != (1.0, None)
 
     def uncalibrated(self) -> "TaskSpec":
         """The task as it was trained."""

@@ -64,10 +64,11 @@ def find_start_model(
     origins = known_origins(directory.folder, directory.record)
     fixed = set() if provenance.refit else _unchanged_tasks(stages or [recipe], directory.record.tasks)
     kept: dict[str, KeptTask] = {}
-    for name, calibrated in directory.record.tasks.items():
+    for name, spec in directory.record.tasks.items():
         if name in recipe.tasks:
             continue
-        spec = calibrated.uncalibrated()  # it was fitted for other weights
+        if name in provenance.calibration:  # fitted for other weights
+            spec = spec.uncalibrated()
         if earlier and name in earlier.kept:
             kept[name] = earlier.kept[name]
         elif name in fixed and (scores := provenance.scores.get(name)):

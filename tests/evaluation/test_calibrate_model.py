@@ -61,7 +61,8 @@ def test_dev_is_scored_by_fits_on_other_rows(calibrated):
     progress = Recorder()
     found = plait.evaluate(calibrated.model, data=calibrated.model.parent / "data", progress=progress)
     for task, one in calibrated.tasks.items():
-        assert found.details[task].errors["ece"] == pytest.approx(one.ece[1], abs=1e-9)  # float64
+        # the search for a temperature ends within 1e-6, and outputs come back rounded
+        assert found.details[task].errors["ece"] == pytest.approx(one.ece[1], abs=1e-4)
         note = f"{task}: calibrated on dev, so each row is scored with what was fitted on other rows"
         assert note in found.notes
 

@@ -137,7 +137,7 @@ def test_what_does_not_help_is_left_as_it_was():
 @pytest.mark.parametrize("spec", [replace(YES_NO, metric="f1"), TAGS], ids=lambda spec: spec.link)
 def test_the_threshold_for_f1_of_rare_labels_is_lower(spec):
     outputs_nC, examples = drawn(spec, 1.0)
-    outputs_nC = outputs_nC - 4  # no is far more frequent, and the probability of a yes is seldom above one half
+    outputs_nC = outputs_nC / 3 - 2  # no is far more frequent, and the probability of a yes is seldom above one half
     generator = np.random.default_rng(1)
     labels_n = (generator.random(outputs_nC.shape) < special.expit(outputs_nC)).astype(np.int64)
     examples = replace(examples, labels=labels_n[:, 0] if spec.link == "sigmoid" else labels_n)
@@ -155,14 +155,14 @@ def test_a_threshold_by_hand():
 
 
 def test_abstention_reaches_its_accuracy():
-    outputs_nC, examples = drawn(CLASSES, 3.0)
-    found = calibrate_task(CLASSES, examples, decode(outputs_nC, CLASSES), Fitted(True, None, 0.9), "dev")
+    outputs_nC, examples = drawn(CLASSES, 2.0)
+    found = calibrate_task(CLASSES, examples, decode(outputs_nC, CLASSES), Fitted(True, None, 0.75), "dev")
     share, right = found.given
-    assert right == pytest.approx(0.9, abs=0.03) and 0.1 < share < 0.9  # of about a thousand rows
-    other_nC, others = drawn(CLASSES, 3.0, seed=1)
+    assert right == pytest.approx(0.75, abs=0.04) and 0.1 < share < 0.9  # of several hundred rows
+    other_nC, others = drawn(CLASSES, 2.0, seed=1)
     answered = decode(other_nC, found.apply(CLASSES))
     given_n = answered.probabilities.max(axis=1) >= found.abstain_below
-    assert (answered.values == others.labels)[given_n].mean() == pytest.approx(0.9, abs=0.04)
+    assert (answered.values == others.labels)[given_n].mean() == pytest.approx(0.75, abs=0.05)
     assert given_n.mean() == pytest.approx(share, abs=0.05)
     assert [point.share for point in found.coverage] == pytest.approx([1, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5])
     accuracies = [point.accuracy for point in found.coverage]
@@ -185,7 +185,8 @@ def test_rows_that_were_fitted_on_are_predicted_by_fits_on_others():
     record = {"task": found.to_json()}
     predictions = decode(outputs_nC, warm)
     crossed = predict_unseen(record, warm, "dev", examples, predictions)
-    assert ece(examples.labels, crossed) == pytest.approx(found.ece[1], abs=1e-9)  # float64
+    # the search for a temperature ends within 1e-6, and outputs come back rounded
+    assert ece(examples.labels, crossed) == pytest.approx(found.ece[1], abs=1e-4)
     assert not np.allclose(crossed.probabilities, predictions.probabilities, atol=1e-6)
     for other in ("test", ""):
         assert predict_unseen(record, warm, other, examples, predictions) is predictions

@@ -243,9 +243,9 @@ def _fit_threshold(spec: TaskSpec, labels_n: np.ndarray, predictions: Prediction
     chosen = shares_nC if spec.labels.about.multilabel else shares_nC[:, 1]
     values = np.unique(chosen)
     between = (values[1:] + values[:-1]) / 2
-    tried = (
-        [THRESHOLD, *np.unique(np.quantile(between, np.linspace(0, 1, _CANDIDATES)))] if len(between) else [THRESHOLD]
-    )
+    if len(between) > _CANDIDATES:
+        between = np.quantile(between, np.linspace(0, 1, _CANDIDATES), method="nearest")
+    tried = [THRESHOLD, *between.tolist()]
     measure = _measure(spec, name)
     scores = [measure(labels_n, (chosen >= threshold).astype(np.int64)) for threshold in tried]
     return float(max(zip(scores, tried, strict=True), key=lambda pair: (pair[0], -abs(pair[1] - THRESHOLD)))[1])

@@ -30,7 +30,8 @@ from plait.runs.best_models import RankedModel, rank_models
 from plait.runs.directory import RunDirectory
 from plait.runs.origins import find_split
 from plait.training.baselines import find_free_scores
-from plait.training.train import check_unchanged, resume, train
+from plait.training.given_recipe import check_unchanged
+from plait.training.train import resume, train
 
 __all__ = ["cell_mistakes", "run_cell"]
 

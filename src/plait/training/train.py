@@ -28,13 +28,13 @@ from plait.runs.records import ConflictLine, ResultRecord, RunRecord, ScoresLine
 from plait.runs.result import Result
 from plait.training.baselines import find_baselines, measure_gains
 from plait.training.calibrate_best import calibrate_best
-from plait.training.given_recipe import as_recipe, check_unchanged, resolve_again
+from plait.training.given_recipe import as_recipe, resolve_again
 from plait.training.stage import RunContext, StageRun, Stopped
 from plait.training.threads import choose_threads, restore_threads
 from plait.training.trainer import Trainer, build_start_model
 from plait.training.warm_heads import SolvedHeads
 
-__all__ = ["Stopped", "as_recipe", "check_unchanged", "resume", "train", "train_part"]
+__all__ = ["Stopped", "resume", "train", "train_part"]
 
 _Stop = Callable[[], bool]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from plait.drafting.init import DraftedRecipe, init
     from plait.errors import PlaitError
     from plait.evaluation.calibrate_model import Calibration, calibrate
-    from plait.evaluation.compare import Comparison, compare, compare_single_task
+    from plait.evaluation.compare import ModelComparison, compare, compare_single_task
     from plait.evaluation.evaluate_model import Evaluation, evaluate
     from plait.inference.prediction import Prediction
     from plait.inference.predictions import Predictions
@@ -41,9 +41,9 @@ __all__ = [
     "Calibration",
     "Check",
     "Client",
-    "Comparison",
     "DraftedRecipe",
     "Evaluation",
+    "ModelComparison",
     "PlaitError",
     "Prediction",
     "Predictions",
@@ -76,7 +76,7 @@ _MODULES = {
     "Calibration": "plait.evaluation.calibrate_model",
     "Check": "plait.training.check",
     "Client": "plait.serving.client",
-    "Comparison": "plait.evaluation.compare",
+    "ModelComparison": "plait.evaluation.compare",
     "DraftedRecipe": "plait.drafting.init",
     "Evaluation": "plait.evaluation.evaluate_model",
     "PlaitError": "plait.errors",

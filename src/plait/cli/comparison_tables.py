@@ -6,7 +6,7 @@ from rich.console import Console
 
 from plait.cli.display import print_table
 from plait.cli.option_names import as_options
-from plait.evaluation.compare import Comparison
+from plait.evaluation.compare import ModelComparison
 from plait.evaluation.paired import TaskComparison
 from plait.model.card import three_decimals
 from plait.training.transfer import Transfer
@@ -16,7 +16,7 @@ __all__ = ["draw_interval", "print_comparison", "print_transfer"]
 _WIDTH = 31  # of a drawn interval; odd, so that 0 has a place in the middle
 
 
-def print_comparison(out: Console, found: Comparison) -> None:
+def print_comparison(out: Console, found: ModelComparison) -> None:
     """The scores of each task side by side, the difference drawn with its interval, and the verdict."""
     span = max((abs(end) for one in found.tasks.values() for end in one.interval or ()), default=0.0)
     rows = [

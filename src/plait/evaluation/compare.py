@@ -15,11 +15,11 @@ from plait.model.directory.record import open_directory, recipe_tasks
 from plait.progress import Progress, SilentProgress
 from plait.runs.directory import RunDirectory
 
-__all__ = ["Comparison", "compare", "compare_evaluations", "compare_single_task"]
+__all__ = ["ModelComparison", "compare", "compare_evaluations", "compare_single_task"]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ModelComparison:
     """Two models on the same rows."""
 
     first: str
@@ -65,7 +65,7 @@ def compare(
     engine: EngineName = "auto",
     progress: Progress | None = None,
     log: Callable[[str], None] = lambda message: None,
-) -> Comparison:
+) -> ModelComparison:
     """Test whether the second model is better than the first, task by task, on the rows that both have.
 
     The models and the other arguments are those of `plait.evaluate`. Accuracy is tested by McNemar's exact test, other
@@ -106,7 +106,7 @@ def compare(
     if not compared:
         raise RequestError(f"{names[0]} and {names[1]} have no task to compare:", *notes)
     tasks = {one.task: one for one in correct_for_several(compared)}
-    return Comparison(names[0], names[1], before.data, tasks, notes)
+    return ModelComparison(names[0], names[1], before.data, tasks, notes)
 
 
 def compare_single_task(
@@ -116,7 +116,7 @@ def compare_single_task(
     data: str | Path | None = None,
     engine: EngineName = "auto",
     progress: Progress | None = None,
-) -> Comparison:
+) -> ModelComparison:
     """Test whether training together helps: a run compared with its single-task models, task by task.
 
     The run was trained with `single_task`; the first model of each task is the one that was trained on it alone.
@@ -137,7 +137,7 @@ def compare_single_task(
             found = compare_evaluations(name, alone, together, notes)
             compared += [found] if found else []
     tasks = {one.task: one for one in correct_for_several(compared)}
-    return Comparison("single task", "together", together.data, tasks, notes)
+    return ModelComparison("single task", "together", together.data, tasks, notes)
 
 
 def compare_evaluations(task: str, before: Evaluation, after: Evaluation, notes: list[str]) -> TaskComparison | None:

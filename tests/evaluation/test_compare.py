@@ -47,7 +47,7 @@ def test_other_data_is_compared(runs):
 
 def test_only_shared_rows_are_compared(runs, tiny_bert, tmp_path):
     recipe = write_tasks(runs / "data", tiny_bert)
-    mood = {**recipe["tasks"]["mood"], "rows": 10}
+    mood = {**recipe["tasks"]["mood"], "dev_rows": 10}
     plait.train({**recipe, "tasks": {"mood": mood}}, tmp_path / "fewer", baselines=False)
     found = plait.compare(runs / "first", tmp_path / "fewer")
     assert found.tasks["mood"].rows == 10

@@ -156,13 +156,13 @@ def _compare_alone(run: RunDirectory, scored: ScoredSplit) -> TaskComparison | N
     if not part.is_trained:
         return None
     try:
-        alone = load_model(part.best).model
+        alone = load_model(part.best)
     except PlaitError:
         return None
-    if alone.tasks[task].labels != scored.spec.labels:
+    if alone.record is None or alone.record.tasks[task].labels != scored.spec.labels:
         return None
-    predictions = predict_columns(alone, task, scored.examples.texts).predictions
-    return compare_rows(scored.spec, scored.examples.labels, predictions, scored.predictions)
+    own = _score(alone.model, alone.record, task, scored.split, scored.examples, len(scored.examples))
+    return compare_rows(scored.spec, scored.examples.labels, own.predictions, scored.predictions)
 
 
 def _read_data(

@@ -76,7 +76,8 @@ def transfer(
     progress = progress or SilentProgress()
     resolved = resolve_again(directory, data=data)
     torch.set_num_threads(threads)
-    names = [name for name, task in resolved.stages[-1].tasks.items() if task.settings.learn and split in task.splits]
+    tasks = resolved.stages[-1].tasks
+    names = [name for name, task in tasks.items() if task.settings.learn and task.spec.head and split in task.splits]
     if len(names) < 2:
         raise RequestError(f"{run}: transfer needs two trained tasks with {split} data, found {len(names)}")
     notes: list[str] = []

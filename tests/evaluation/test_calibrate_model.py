@@ -68,7 +68,9 @@ def test_dev_is_scored_by_fits_on_other_rows(calibrated):
 
 
 def test_decisions_are_stored_and_can_be_overruled(run, tmp_path):
-    found = plait.calibrate(run, tasks="mood", abstain_for=0.95, out=tmp_path / "copy")
+    plain = plait.calibrate(run, tasks="mood", out=tmp_path / "plain").tasks["mood"]
+    target = (plain.coverage[0].accuracy + max(point.accuracy for point in plain.coverage)) / 2
+    found = plait.calibrate(run, tasks="mood", abstain_for=target, out=tmp_path / "copy")
     below = found.tasks["mood"].abstain_below
     assert list(found.tasks) == ["mood"] and below is not None
     model = plait.load(tmp_path / "copy")

@@ -81,5 +81,8 @@ def test_rows_are_shared_by_texts_and_label():
     first, second = examples(("a", 0), ("b", 1), ("c", 0)), examples(("c", 0), ("b", 0), ("a", 0))
     ours_n, theirs_n = shared_rows(first, second)
     assert (ours_n.tolist(), theirs_n.tolist()) == ([0, 2], [2, 0])
+    twice, once = examples(("a", 0), ("b", 0), ("a", 0)), examples(("b", 0), ("a", 0))
+    assert [side.tolist() for side in shared_rows(twice, once)] == [[0, 1], [1, 0]]
+    assert [side.tolist() for side in shared_rows(twice, twice)] == [[0, 1, 2]] * 2
     none_n, _ = shared_rows(examples(("a", 0)), examples(("b", 0)))
     assert none_n.tolist() == []

@@ -3,6 +3,7 @@
 n examples.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -83,7 +84,7 @@ def correct_for_several(compared: Sequence[TaskComparison]) -> list[TaskComparis
 
 
 def shared_rows(first: Examples, second: Examples) -> tuple[np.ndarray, np.ndarray]:
-    """The rows (n,) of each side whose texts and labels both have."""
+    """The rows (n,) of each side whose texts and labels both have; a row that occurs twice needs two partners."""
     places = {key: row for row, key in enumerate(_keys(second))}
     pairs = [(row, places[key]) for row, key in enumerate(_keys(first)) if key in places]
     pairs_n2 = np.array(pairs, dtype=np.int64).reshape(-1, 2)
@@ -97,5 +98,9 @@ def _is_right(labels_n: np.ndarray, predictions: PredictionArrays) -> np.ndarray
 
 
 def _keys(examples: Examples) -> Iterator[Hashable]:
+    """Texts and label of each row, and how often they occurred before."""
+    seen: Counter[Hashable] = Counter()
     for row, texts in enumerate(zip(*examples.texts, strict=True)):
-        yield texts, str(examples.labels[row].tolist())
+        key = texts, str(examples.labels[row].tolist())
+        yield key, seen[key]
+        seen[key] += 1

@@ -145,7 +145,7 @@ def collect_run(folder: Path, name: str, rows: int, data_folder: Path | None, pr
             notes.append(f"{each.spec.name}: {what}, drawn evenly, are shown; its score is that of all of them.")
     metrics = record.metrics if record else {}
     lines = run.metrics_lines() if run.metrics.is_file() else ()
-    alone = correct_for_several([found for each in scored.values() if (found := _compare_alone(run, each))])
+    alone = correct_for_several([one for each in scored.values() if (one := _compare_alone(run, each))])
     curves = read_curves(lines, metrics)
     return RunFacts(run, name, result, model, record, curves, data, scored, tested, notes, alone)
 

@@ -239,8 +239,8 @@ def test_data_frames_of_situations_train(folder, tiny_bert):
 
 
 @pytest.mark.parametrize("number", range(len(blocks("docs/python.md", "python"))))
-def test_code_of_the_python_page_runs(folder, number):
-    run_python(blocks("docs/python.md", "python")[number], folder)
+def test_code_of_the_python_page_runs(folder, number, tiny_bert):
+    run_python(blocks("docs/python.md", "python")[number].replace('"minilm"', f'"{tiny_bert}"'), folder)
 
 
 def test_commands_and_code_of_export_run(folder):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from plait.inference.prediction import Prediction
     from plait.inference.predictions import Predictions
     from plait.inference.predictor import Predictor, load
+    from plait.model.directory.push import Pushed, push
     from plait.plugins import register_head, register_loss, register_metric, register_schedule
     from plait.progress import Progress, SilentProgress
     from plait.recipe.schema import Recipe
@@ -44,6 +45,7 @@ __all__ = [
     "Predictions",
     "Predictor",
     "Progress",
+    "Pushed",
     "Recipe",
     "Result",
     "SilentProgress",
@@ -52,6 +54,7 @@ __all__ = [
     "evaluate",
     "init",
     "load",
+    "push",
     "register_head",
     "register_loss",
     "register_metric",
@@ -72,6 +75,7 @@ _MODULES = {
     "Predictions": "plait.inference.predictions",
     "Predictor": "plait.inference.predictor",
     "Progress": "plait.progress",
+    "Pushed": "plait.model.directory.push",
     "Recipe": "plait.recipe.schema",
     "Result": "plait.runs.result",
     "SilentProgress": "plait.progress",
@@ -79,6 +83,7 @@ _MODULES = {
     "evaluate": "plait.evaluation.evaluate_model",
     "init": "plait.drafting.init",
     "load": "plait.inference.predictor",
+    "push": "plait.model.directory.push",
     "register_head": "plait.plugins",
     "register_loss": "plait.plugins",
     "register_metric": "plait.plugins",

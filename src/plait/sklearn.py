@@ -43,8 +43,8 @@ class PlaitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     `epochs`, `batch_size` and `lr` replace those settings, and `overrides` any other key of the recipe, as in
     `plait.train`: "pooling=cls". `encoder` is a name, a directory or a hub name, as in a recipe. `random_state` is the
-    recipe's seed. A fitted classifier has `classes_` (C,) and `model_`, a `plait.Predictor` with the task `task`; `save`
-    writes it as a model directory.
+    recipe's seed. A fitted classifier has `classes_` (C,) and `model_`, a `plait.Predictor` with the task `task`;
+    `save` writes it as a model directory.
     """
 
     def __init__(

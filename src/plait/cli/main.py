@@ -26,6 +26,7 @@ _COMMANDS = (
     "ensemble",
     "experiment",
     "export",
+    "push",
     "convert",
     "completion",
 )

@@ -1,9 +1,10 @@
 """The model card: what the model does, how well, on which data, and what its limits are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import plait
+from plait.model.card_metadata import HERE, card_metadata
 from plait.model.tasks import TaskSpec
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def model_card(model: "Model", provenance: "Provenance") -> str:
             "scores on those sets are not on entirely unseen text."
         )
     blocks = [
-        "---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-similarity\ntags: [plait, multi-task]\n---",
+        card_metadata(model.tasks, provenance),
         f"# {title}\n\nTrained by plait {plait.__version__} from the encoder "
         f"`{provenance.recipe.get('encoder', '?')}` ({config.model_type}, {config.layers} layers, width "
         f"{config.width}, {model.pooling} pooling)." + _averaged_models(provenance),
@@ -76,14 +77,16 @@ def _averaged_models(provenance: "Provenance") -> str:
     return f" Its weights are the mean of {len(provenance.members)} models: {names}." if names else ""
 
 
-def ensemble_card(tasks: Mapping[str, TaskSpec], members: Sequence[Mapping[str, Any]]) -> str:
+def ensemble_card(tasks: Mapping[str, TaskSpec], provenance: "Provenance") -> str:
     """What the directory of an ensemble holds, and what can open it."""
+    members = provenance.members
     head = "| folder | made from | step | " + "".join(f"{name}, {spec.metric} | " for name, spec in tasks.items())
     rows = [head.strip(), "|---" * (3 + len(tasks)) + "|"]
     for place, member in enumerate(members, start=1):
         scores = [three_decimals(member["scores"].get(name, {}).get(spec.metric)) for name, spec in tasks.items()]
         rows.append(f"| members/{place} | {member['name']} | {member['step']:,} | " + " | ".join(scores) + " |")
     blocks = [
+        card_metadata(tasks, provenance, is_encoder=False),
         f"# An ensemble of {len(members)} models\n\nBuilt by plait {plait.__version__}. The probability of a class, or "
         "a score, is the mean over the members. An embedding is the members' unit vectors concatenated and divided by "
         "the square root of their number: a unit vector again, and the cosine of two texts is the mean of the members' "
@@ -107,7 +110,7 @@ def _tasks_table(tasks: Mapping[str, TaskSpec]) -> str:
 
 
 def _usage(tasks: Mapping[str, TaskSpec]) -> str:
-    lines = ["import plait", "", 'model = plait.load("path/to/this/directory")', 'model.embed(["a sentence"])']
+    lines = ["import plait", "", f'model = plait.load("{HERE}")', 'model.embed(["a sentence"])']
     for spec in tasks.values():
         lines.append(f'model.predict("{spec.name}", {_EXAMPLES[len(spec.text) - 1]})')
     return "## Use\n\n```python\n" + "\n".join(lines) + "\n```"

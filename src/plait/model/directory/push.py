@@ -1,8 +1,10 @@
 """`plait.push`: a model directory → the hub."""
 
 import shutil
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +80,10 @@ def _upload(folder: Path, name: str, private: bool, message: str) -> tuple[str, 
             raise RequestError(
                 f"{name}: exists on the hub and is public; make it private in its settings, or choose another name"
             )
-        done = hub.upload_folder(repo_id=name, folder_path=folder, commit_message=message, delete_patterns=[*_PARTS])
+        with _bars_on_terminals_only():
+            done = hub.upload_folder(
+                repo_id=name, folder_path=folder, commit_message=message, delete_patterns=[*_PARTS]
+            )
     except PlaitError:
         raise
     except Exception as error:  # the hub's client raises errors of several libraries
@@ -86,10 +91,27 @@ def _upload(folder: Path, name: str, private: bool, message: str) -> tuple[str, 
     return url, done.oid
 
 
+@contextmanager
+def _bars_on_terminals_only() -> Iterator[None]:
+    """Without a terminal, the hub's client shows no progress bars."""
+    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    if sys.stderr.isatty() or are_progress_bars_disabled():
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()
+
+
 def _explain(error: Exception) -> str:
     """Why a model could not be uploaded, and what to do."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__  # it only says which file
     reason = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, HFValidationError):
         return f"not a valid name on the hub ({reason})"

@@ -34,10 +34,6 @@ __all__ = ["PlaitClassifier", "PlaitEmbedder"]
 _TEXT_COLUMNS = (("text",), ("sentence1", "sentence2"))  # of one text, of a pair
 
 
-class _InputError(RequestError, ValueError):
-    """A mistake in X or y; scikit-learn expects a ValueError."""
-
-
 class PlaitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A classifier of texts or pairs of texts, trained with the settings that `plait init` would choose.
 
@@ -70,14 +66,14 @@ class PlaitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Train on texts, or pairs of texts, and the class of each."""
         rows = _rows_of(X)
         if y is None:
-            raise _InputError("requires y to be passed, but the target y is None")
+            raise _input_error("requires y to be passed, but the target y is None")
         label_n = column_or_1d(y, warn=True)
         assert_all_finite(label_n, input_name="y")
         check_classification_targets(label_n)
         check_consistent_length(rows, label_n)
         self.classes_, class_n = np.unique(label_n, return_inverse=True)
         if len(self.classes_) < 2:
-            raise _InputError(f"y: only one class, {self.classes_[0]}; a classifier needs two or more")
+            raise _input_error(f"y: only one class, {self.classes_[0]}; a classifier needs two or more")
         names = _class_names(self.classes_)
         self._trained = self._train(rows, [names[number] for number in class_n], names)
         self._task = self.task
@@ -134,7 +130,7 @@ class PlaitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
                 write_draft(draft, recipe, self.encoder)
                 result = train(recipe, Path(place) / "run", overrides=self._overrides(), baselines=False)
             except DataError as error:
-                raise _InputError(*in_rows(error.mistakes, {file: "X", recipe: "the recipe"})) from None
+                raise _input_error(*in_rows(error.mistakes, {file: "X", recipe: "the recipe"})) from None
             return _TrainedModel.of(_files_in(result.model))
 
     def _overrides(self) -> list[str]:
@@ -214,23 +210,28 @@ def _rows_of(X: Any, texts: int | None = None) -> list[tuple[str, ...]]:
     if is_frame(X):
         rows: list[Any] = list(zip(*columns_of(X, [str(name) for name in X.columns]), strict=True))
     elif isinstance(X, str) or not hasattr(X, "__iter__"):
-        raise _InputError(f"X: expected a list of texts or of pairs of texts, found {type(X).__name__}")
+        raise _input_error(f"X: expected a list of texts or of pairs of texts, found {type(X).__name__}")
     else:
         rows = [tuple(row) if isinstance(row, list | tuple | np.ndarray) else (row,) for row in X]
     if not rows:
-        raise _InputError("X: 0 samples, but a minimum of 1 is required")
+        raise _input_error("X: 0 samples, but a minimum of 1 is required")
     if texts is None and len(rows[0]) not in (1, 2):
-        raise _InputError(f"X: row 0: expected a text or a pair of texts, found {len(rows[0])} values")
+        raise _input_error(f"X: row 0: expected a text or a pair of texts, found {len(rows[0])} values")
     needed = texts or len(rows[0])
     mistakes = []
     for number, row in enumerate(rows):
         if len(row) != needed:
             wanted = ("one text", "a pair of texts")[needed - 1]
-            raise _InputError(f"X: row {number}: expected {wanted}, found {len(row)} values")
+            raise _input_error(f"X: row {number}: expected {wanted}, found {len(row)} values")
         mistakes += [f"X: row {number}: the text {problem}" for text in row if (problem := value_problem(text))]
     if mistakes:
-        raise _InputError(*mistakes)
+        raise _input_error(*mistakes)
     return [tuple(map(str, row)) for row in rows]  # numpy has its own type of str
+
+
+def _input_error(*mistakes: str) -> ValueError:
+    """Mistakes in X or y, as scikit-learn expects them."""
+    return ValueError("\n".join(mistakes))
 
 
 def _class_names(classes_C: np.ndarray) -> list[str]:
@@ -238,7 +239,7 @@ def _class_names(classes_C: np.ndarray) -> list[str]:
     values = classes_C.tolist()
     names = [str(int(value) if isinstance(value, float) and value.is_integer() else value).strip() for value in values]
     if len(set(names)) < len(names) or "" in names:
-        raise _InputError("y: the classes must be different words; some are empty, or differ in white space only")
+        raise _input_error("y: the classes must be different words; some are empty, or differ in white space only")
     return names
 
 

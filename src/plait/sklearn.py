@@ -98,7 +98,8 @@ class PlaitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         order = [predictions.classes.index(name) for name in _class_names(self.classes_)]
         assert predictions.probabilities is not None, "a task with classes has probabilities"
         probability_nC: np.ndarray = predictions.probabilities[:, order].astype(np.float64)
-        return probability_nC / probability_nC.sum(axis=1, keepdims=True)
+        probability_nC /= probability_nC.sum(axis=1, keepdims=True)
+        return probability_nC
 
     @property
     def model_(self) -> Predictor:
@@ -151,8 +152,10 @@ class PlaitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return tags
 
 
-class PlaitEmbedder(  # type: ignore[misc]  # scikit-learn has no types
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+class PlaitEmbedder(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
 ):
     """A transformer from texts to their embeddings (n, D).
 

@@ -94,7 +94,7 @@ def _upload(folder: Path, name: str, private: bool, message: str) -> tuple[str, 
 @contextmanager
 def _bars_on_terminals_only() -> Iterator[None]:
     """Without a terminal, the hub's client shows no progress bars."""
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     if sys.stderr.isatty() or are_progress_bars_disabled():
         yield

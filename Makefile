@@ -23,7 +23,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-for-tests lint
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: $(VENV)/.installed-for-tests
+test-slow: $(VENV)/.installed-for-slow-tests
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m slow
 
 lint: $(VENV)/.installed-for-tests
@@ -56,6 +56,10 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml constraints.txt requirements/mi
 $(VENV)/.installed-for-tests: $(VENV)/.installed
 	@echo "Installing what the tests need …"
 	@$(PIP) -c constraints.txt -e ".[test]"
+	@touch $@
+
+$(VENV)/.installed-for-slow-tests: $(VENV)/.installed-for-tests
+	@$(PIP) -c constraints.txt -e ".[mteb]"
 	@touch $@
 
 clean:

@@ -21,7 +21,8 @@ from plait.model.model import Model
 from plait.progress import SilentProgress
 from plait.resolve.run import resolve_run
 from plait.training.baselines import frozen_model
-from plait.training.train import as_recipe, train
+from plait.training.given_recipe import as_recipe
+from plait.training.train import train
 
 RECIPE, TASK = "abbreviations", "similarity"
 SAME = 5.0  # the score of a pair with the same name

@@ -46,8 +46,8 @@ def with_plait(count: Callable[[Setting], int], **loss: object) -> Callable[[Set
         from plait.data.batch import make_batch
         from plait.resolve.run import resolve_run
         from plait.training.backward import backward
+        from plait.training.given_recipe import as_recipe
         from plait.training.lanes import Lanes
-        from plait.training.train import as_recipe
         from plait.training.trainer import Trainer, build_start_model
 
         rows = duplicates(count(setting))

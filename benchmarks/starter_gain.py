@@ -24,7 +24,8 @@ from plait.model.tasks import TaskSpec
 from plait.progress import SilentProgress
 from plait.resolve.run import resolve_run
 from plait.training.baselines import frozen_model
-from plait.training.train import as_recipe, train
+from plait.training.given_recipe import as_recipe
+from plait.training.train import train
 
 Pair = tuple[PredictionArrays, PredictionArrays]  # of the trained and of the frozen model
 

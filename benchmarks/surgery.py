@@ -17,10 +17,10 @@ from trainers import DROPOUT, set_dropout
 from plait.data.batch import make_batch
 from plait.gradients.combine import draw_orders, surgery
 from plait.resolve.run import resolve_run
+from plait.training.given_recipe import as_recipe
 from plait.training.objective import Pass
 from plait.training.seeds import seeded
 from plait.training.step import shared_parameters
-from plait.training.train import as_recipe
 from plait.training.trainer import Trainer, build_start_model
 
 BATCH = 32

@@ -54,7 +54,7 @@ TASKS = {  # as the peers train them: squared errors of cosines in [0, 1], contr
 def resolve_with_plait(rows: Batches, setting: Setting, **keys: str) -> Any:
     """The run that trains the rows of these batches, with more keys of a recipe."""
     from plait.resolve.run import resolve_run
-    from plait.training.train import as_recipe
+    from plait.training.given_recipe import as_recipe
 
     recipe = {
         "encoder": setting.minilm,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from plait.cli.experiment import table_command
 from plait.experiments.cells import Experiment
-from plait.experiments.compare import compare
+from plait.experiments.compare import suite_table
 from plait.experiments.entries import SuiteTable
 from plait.experiments.figure import draw_figure
 from plait.experiments.groups import draw_groups
@@ -152,7 +152,7 @@ def read_table(repo: Path, name: str) -> tuple[SuiteTable, str]:
     options["seeds"] = ",".join(map(str, seeds)) if name in SEEDS else None
     options["rows"] = ",".join(rows) if rows != suite.trained else None
     experiment = Experiment(suite, file.with_suffix(""), profile=profile, results=results)
-    return compare(experiment, seeds, rows), table_command(folder, profile, options)
+    return suite_table(experiment, seeds, rows), table_command(folder, profile, options)
 
 
 def suite_of(repo: Path, name: str) -> tuple[str, str | None]:

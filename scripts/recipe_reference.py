@@ -340,6 +340,10 @@ def annotated(hint: Any, extras: Sequence[object]) -> Iterable[str]:
         yield from spelled[0]
         yield from ["null"] * (type(None) in get_args(hint))
         return
+    if validators and get_origin(choice := get_args(hint)[0]) is Literal:
+        yield from in_words(choice)
+        yield "a list of them"
+        return
     if validators:
         assert hint == tuple[str, ...], f"scripts/recipe_reference.py has no words for {validators}"
         yield "a name"  # in place of a list

@@ -11,9 +11,10 @@ from plait.model.model import Model
 from plait.progress import SilentProgress
 from plait.resolve.run import ResolvedRun, resolve_run
 from plait.training.backward import _forward
+from plait.training.given_recipe import as_recipe
 from plait.training.objective import Pass
 from plait.training.step import StepParts
-from plait.training.train import _weights_digest, as_recipe
+from plait.training.train import _weights_digest
 from plait.training.trainer import Trainer, build_start_model
 
 

@@ -239,8 +239,63 @@ def test_data_frames_of_situations_train(folder, tiny_bert):
 
 
 @pytest.mark.parametrize("number", range(len(blocks("docs/python.md", "python"))))
-def test_code_of_the_python_page_runs(folder, number):
-    run_python(blocks("docs/python.md", "python")[number], folder)
+def test_code_of_the_python_page_runs(folder, number, tiny_bert):
+    run_python(blocks("docs/python.md", "python")[number].replace('"minilm"', f'"{tiny_bert}"'), folder)
+
+
+def test_every_block_of_coming_from_runs(folder, tiny_bert, monkeypatch):
+    """In order, on the tiny encoder; blocks of other tools are marked py or text."""
+    monkeypatch.chdir(folder)
+    for language, code in BLOCK.findall((REPO / "docs/coming-from.md").read_text(encoding="utf-8")):
+        if language == "yaml":
+            name = code.splitlines()[0].removeprefix("# ")
+            recipe = code.replace("encoder: minilm", f"encoder: {tiny_bert}").replace("epochs: 3", "epochs: 1")
+            assert str(tiny_bert) in recipe and "epochs: 1" in recipe
+            (folder / name).write_text(recipe, encoding="utf-8")
+        elif language == "sh":
+            for command in code.splitlines():
+                if command.startswith("plait init"):
+                    command += f" --encoder {tiny_bert}"
+                cli(shlex.split(command)[1:], standalone_mode=False)
+        elif language == "python":
+            exec(compile(code.replace('"minilm"', f'"{tiny_bert}"'), "docs/coming-from.md", "exec"), {})
+    assert task_names(folder / "runs/embeddings") == ["pairs"]
+    assert task_names(folder / "runs/tickets") == ["topic", "points"]
+    assert task_names(folder / "runs/reviews") == ["reviews"]
+    assert task_names(folder / "runs/classify") == ["sentiment"]
+
+
+def test_losses_and_heads_of_coming_from_exist():
+    page = (REPO / "docs/coming-from.md").read_text(encoding="utf-8")
+    table = page.partition("| sentence-transformers | plait |")[2].partition("\n\n")[0]
+    ours = " ".join(row.split("|")[2] for row in table.splitlines()[2:])
+    named = set(re.findall(r"`(?:head: |loss: )?([a-z_]+)`", ours))
+    assert {"cosine", "mse", "multiple_negatives", "class_triplet"} <= named
+    assert named <= {*HEADS, *LOSSES, "hardest", "semi_hard"}
+
+
+def test_notebook_runs_and_shows_tables(tiny_bert, tmp_path, monkeypatch):
+    script = script_of("run_notebook")
+    notebook = json.loads(script.NOTEBOOK.read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4
+    for cell in notebook["cells"]:
+        cell["source"] = [line.replace('"minilm"', f'"{tiny_bert}"') for line in cell["source"]]
+    monkeypatch.chdir(tmp_path)
+    done = script.run_cells(notebook)
+    outputs = [output for cell in done["cells"] for output in cell.get("outputs", ())]
+    shown = ["".join(output["data"]["text/html"]) for output in outputs if output["output_type"] == "execute_result"]
+    for start in ("runs/notebook: dev scores", "reviews: 3 predictions", "questions: 2 predictions"):
+        assert any(start in html and "<table" in html for html in shown), start
+    assert len(shown) == 8
+    assert "".join(outputs[-1]["text"]) == "runs/notebook/report.html\n"
+    assert (tmp_path / "runs/notebook/report.html").stat().st_size > 100_000
+
+
+def test_links_of_the_notebook_lead_somewhere():
+    notebook = open_json(REPO / "docs/from-csv-to-report.ipynb")
+    text = "\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    links = re.findall(r"\]\(([^)]*)\)", text)
+    assert links and all((REPO / "docs" / link).is_file() for link in links)
 
 
 def test_commands_and_code_of_export_run(folder):
@@ -476,7 +531,11 @@ def test_recipe_reference_names_every_option():
 
 
 def reference_script() -> ModuleType:
-    place = importlib.util.spec_from_file_location("recipe_reference", REPO / "scripts/recipe_reference.py")
+    return script_of("recipe_reference")
+
+
+def script_of(name: str) -> ModuleType:
+    place = importlib.util.spec_from_file_location(name, REPO / f"scripts/{name}.py")
     assert place is not None and place.loader is not None
     script = importlib.util.module_from_spec(place)
     place.loader.exec_module(script)

@@ -23,7 +23,7 @@ LEVELS = [
     {"runs", "plugins"},
     {"resolve", "evaluation", "inference", "export"},
     {"training", "drafting", "serving"},
-    {"experiments"},
+    {"experiments", "sklearn"},
     {"reporting"},
     {"cli"},
 ]

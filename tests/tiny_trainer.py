@@ -8,9 +8,9 @@ from torch import Tensor
 from plait.data.batch import Batch, make_batch
 from plait.gradients.rows import GradientRows
 from plait.resolve.run import resolve_run
+from plait.training.given_recipe import as_recipe
 from plait.training.lanes import Lanes
 from plait.training.step import StepParts, shared_parameters, train_step
-from plait.training.train import as_recipe
 from plait.training.trainer import Trainer, build_start_model
 
 Planned = Sequence[tuple[str, tuple[int, ...]]]  # tasks of a step and their rows

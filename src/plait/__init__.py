@@ -11,10 +11,14 @@ if TYPE_CHECKING:
     from plait.cli.display import show_progress
     from plait.drafting.init import DraftedRecipe, init
     from plait.errors import PlaitError
+    from plait.evaluation.calibrate_model import Calibration, calibrate
+    from plait.evaluation.compare import ModelComparison, compare, compare_single_task
     from plait.evaluation.evaluate_model import Evaluation, evaluate
+    from plait.inference.explanation import Explanation
     from plait.inference.prediction import Prediction
     from plait.inference.predictions import Predictions
     from plait.inference.predictor import Predictor, load
+    from plait.model.directory.push import Pushed, push
     from plait.plugins import register_head, register_loss, register_metric, register_schedule
     from plait.progress import Progress, SilentProgress
     from plait.recipe.schema import Recipe
@@ -22,7 +26,9 @@ if TYPE_CHECKING:
     from plait.runs.result import Result
     from plait.serving.client import AsyncClient, Client
     from plait.training.check import Check, check
+    from plait.training.clean import CleanedTask, LabelError, clean
     from plait.training.train import train
+    from plait.training.transfer import Transfer, transfer
 
 # Idle threads sleep instead of spinning: on a core that is shared with another program, spinning makes two threads
 # several times slower than one. torch's OpenMP library reads this once, when torch is imported.
@@ -35,23 +41,35 @@ os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
 __version__ = "0.2.0.dev0"
 __all__ = [
     "AsyncClient",
+    "Calibration",
     "Check",
+    "CleanedTask",
     "Client",
     "DraftedRecipe",
     "Evaluation",
+    "Explanation",
+    "LabelError",
+    "ModelComparison",
     "PlaitError",
     "Prediction",
     "Predictions",
     "Predictor",
     "Progress",
+    "Pushed",
     "Recipe",
     "Result",
     "SilentProgress",
+    "Transfer",
     "__version__",
+    "calibrate",
     "check",
+    "clean",
+    "compare",
+    "compare_single_task",
     "evaluate",
     "init",
     "load",
+    "push",
     "register_head",
     "register_loss",
     "register_metric",
@@ -59,26 +77,39 @@ __all__ = [
     "report",
     "show_progress",
     "train",
+    "transfer",
 ]
 
 _MODULES = {
     "AsyncClient": "plait.serving.client",
+    "Calibration": "plait.evaluation.calibrate_model",
     "Check": "plait.training.check",
+    "CleanedTask": "plait.training.clean",
     "Client": "plait.serving.client",
+    "ModelComparison": "plait.evaluation.compare",
     "DraftedRecipe": "plait.drafting.init",
     "Evaluation": "plait.evaluation.evaluate_model",
+    "Explanation": "plait.inference.explanation",
+    "LabelError": "plait.training.clean",
     "PlaitError": "plait.errors",
     "Prediction": "plait.inference.prediction",
     "Predictions": "plait.inference.predictions",
     "Predictor": "plait.inference.predictor",
     "Progress": "plait.progress",
+    "Pushed": "plait.model.directory.push",
     "Recipe": "plait.recipe.schema",
     "Result": "plait.runs.result",
     "SilentProgress": "plait.progress",
+    "Transfer": "plait.training.transfer",
+    "calibrate": "plait.evaluation.calibrate_model",
     "check": "plait.training.check",
+    "clean": "plait.training.clean",
+    "compare": "plait.evaluation.compare",
+    "compare_single_task": "plait.evaluation.compare",
     "evaluate": "plait.evaluation.evaluate_model",
     "init": "plait.drafting.init",
     "load": "plait.inference.predictor",
+    "push": "plait.model.directory.push",
     "register_head": "plait.plugins",
     "register_loss": "plait.plugins",
     "register_metric": "plait.plugins",
@@ -86,6 +117,7 @@ _MODULES = {
     "report": "plait.reporting.report",
     "show_progress": "plait.cli.display",
     "train": "plait.training.train",
+    "transfer": "plait.training.transfer",
 }
 
 

@@ -1,9 +1,17 @@
-"""Bootstrap intervals."""
+"""Bootstrap intervals, paired tests, corrections."""
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from plait.evaluation.significance import _percentiles, bootstrap, paired_bootstrap
+from plait.evaluation.significance import (
+    _percentiles,
+    bootstrap,
+    holm,
+    mcnemar,
+    paired_bootstrap,
+    paired_bootstrap_test,
+)
 from plait.metrics import roc_auc
 
 
@@ -159,3 +167,63 @@ def test_the_paired_interval_depends_only_on_the_seed():
     difference = [(mean_of(normal(0, 50)), 50)]
     assert paired_bootstrap(difference, seed=3) == paired_bootstrap(difference, seed=3)
     assert paired_bootstrap(difference, seed=3) != paired_bootstrap(difference, seed=4)
+
+
+# Several tests at once
+
+
+def test_holm_matches_values_worked_out_by_hand():
+    # sorted 0.01·4, 0.02·3, 0.03·2 (held at 0.06), 0.04·1 (held at 0.06)
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06], abs=1e-12)
+
+
+def test_holm_leaves_a_single_test_unchanged():
+    assert holm([0.03]) == [0.03]
+    assert holm([]) == []
+
+
+def test_holm_skips_missing_values():
+    assert holm([None, 0.01, None, 0.04]) == [None, 0.02, None, 0.04]
+
+
+def test_holm_stays_below_one_and_keeps_the_order():
+    p_values = np.random.default_rng(0).random(20).tolist()
+    corrected = holm(p_values)
+    assert all(p <= c <= 1 for p, c in zip(p_values, corrected, strict=True))
+    by_p = [corrected[place] for place in np.argsort(p_values)]
+    assert by_p == sorted(by_p)
+
+
+# Paired tests
+
+
+def test_mcnemar_matches_scipy():
+    for only_first, only_second in [(0, 1), (3, 9), (10, 10), (200, 260), (5, 0)]:
+        expected = stats.binomtest(only_first, only_first + only_second).pvalue
+        # sums of float64 terms in another order
+        assert mcnemar(only_first, only_second) == pytest.approx(expected, rel=1e-9)
+
+
+def test_mcnemar_by_hand():
+    assert mcnemar(0, 0) == 1
+    assert mcnemar(0, 5) == pytest.approx(2 / 32, rel=1e-12)  # five of five coins, on either side
+    assert mcnemar(7, 2) == mcnemar(2, 7)
+
+
+def test_the_paired_bootstrap_test_agrees_with_its_interval():
+    for shift in (0.0, 0.1, 0.3, -0.3):
+        values_n = normal(3, 100, shift)
+        interval, p = paired_bootstrap_test(mean_of(values_n), 100)
+        assert interval == paired_bootstrap([(mean_of(values_n), 100)])
+        outside = interval[0] > 0 or interval[1] < 0
+        assert (p < 0.05) == outside
+
+
+def test_equal_models_have_no_difference():
+    interval, p = paired_bootstrap_test(lambda rows: 0.0, 10)
+    assert interval == (0.0, 0.0) and p == 1.0
+
+
+def test_a_difference_without_a_score_has_no_p():
+    interval, p = paired_bootstrap_test(lambda rows: float("nan"), 10)
+    assert np.isnan(interval).all() and p is None

@@ -4,13 +4,13 @@ import pytest
 
 from plait.errors import RunError
 from plait.experiments.cells import Cell, Experiment
-from plait.experiments.compare import compare
+from plait.experiments.compare import suite_table
 from plait.experiments.statistics import corrected_interval, corrected_t_test
 from written_cells import LABELS, METRICS, one_task, write_cell, write_scored
 
 
 def entries_of(experiment: Experiment, row: str, seeds=(1, 2), rows=("plain", "faster")):
-    return next(found for found in compare(experiment, seeds, rows).rows if found.name == row).entries
+    return next(found for found in suite_table(experiment, seeds, rows).rows if found.name == row).entries
 
 
 # The same rows
@@ -78,7 +78,7 @@ def test_stale_cell_is_refused_whichever_rows_are_shown(suite_of):
     recipe.write_text(recipe.read_text(encoding="utf-8") + "lr: 0.5\n", encoding="utf-8")
     for rows in (["plain"], ["faster"]):
         with pytest.raises(RunError, match=r"was run by another recipe: lr: 0.001 → 0.5"):
-            compare(experiment, [1], rows)
+            suite_table(experiment, [1], rows)
 
 
 # What differs from the paper
@@ -148,7 +148,7 @@ def test_p_does_not_depend_on_the_rows_that_are_shown(suite_of):
     experiment = suite_of(rows={"plain": {}, "faster": {}, "third": {"recipe": "faster.yaml"}})
     for row, wrong in (("plain", 10), ("faster", 4), ("third", 5)):
         write_scored(experiment, Cell(row, 1, None), wrong, LABELS)
-    both, single = (compare(experiment, [1], rows).rows for rows in (["faster", "third"], ["faster"]))
+    both, single = (suite_table(experiment, [1], rows).rows for rows in (["faster", "third"], ["faster"]))
     assert [row.name for row in single] == ["faster"]
     assert single[0] == both[0]
     (experiment.folder(Cell("third", 1, None)) / "cell.json").unlink()

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from plait.experiments.cells import Cell, Experiment
-from plait.experiments.compare import compare
+from plait.experiments.compare import suite_table
 from plait.experiments.tables import as_csv, as_json, as_markdown, footnotes, score_cells
 from plait.training.baselines import FREE, FROZEN, MAJORITY, ZERO_SHOT
 from written_cells import one_task, write_cell
@@ -31,7 +31,7 @@ def filled(suite_of, **changes: object) -> Experiment:
 
 
 def test_table_starts_with_the_best_free_scores_of_its_rows(suite_of):
-    table = compare(filled(suite_of), [1, 2], ["plain", "faster"])
+    table = suite_table(filled(suite_of), [1, 2], ["plain", "faster"])
     assert [row.name for row in table.rows] == [*FREE, "plain", "faster", "test"]
     majority, cosine, frozen = table.rows[:3]
     assert majority.entries["mood"].values == (0.5, 0.5) and majority.entries["near"].values == ()
@@ -42,7 +42,7 @@ def test_table_starts_with_the_best_free_scores_of_its_rows(suite_of):
 
 
 def test_gain_over_the_best_free_row_by_hand(suite_of):
-    table = compare(filled(suite_of), [1, 2], ["plain", "faster"])
+    table = suite_table(filled(suite_of), [1, 2], ["plain", "faster"])
     plain, faster = table.rows[3:5]
     assert plain.entries["mood"].over_free == pytest.approx(0.1) and plain.entries["mood"].best_free == FROZEN
     assert plain.entries["near"].over_free == pytest.approx(0.4 - 0.45)  # cosine and frozen both have 0.45
@@ -55,7 +55,7 @@ def test_gain_over_the_best_free_row_by_hand(suite_of):
 
 def test_rows_below_zero_shot_are_marked_and_explained_only_then(suite_of):
     experiment = filled(suite_of)
-    table = compare(experiment, [1, 2], ["plain", "faster"])
+    table = suite_table(experiment, [1, 2], ["plain", "faster"])
     names, rows = score_cells(table, " / ")
     assert names[-2:] == ["over free rows", "cells"]
     plain, faster = rows[3:5]
@@ -64,13 +64,13 @@ def test_rows_below_zero_shot_are_marked_and_explained_only_then(suite_of):
     assert rows[0][-2:] == ["–", "–"]
     note = "ᶻ not above the zero-shot cosine: a comparison of heads says little here."
     assert note in footnotes(table, "plait") and note in as_markdown(table, "plait")
-    above = compare(experiment, [1, 2], ["faster"])
+    above = suite_table(experiment, [1, 2], ["faster"])
     assert not any("ᶻ" in line for line in footnotes(above, "plait"))
     assert above.rows[2].entries["mood"].values == (0.6, 0.6)  # of plain, which is not shown
 
 
 def test_machines_get_the_same(suite_of):
-    table = compare(filled(suite_of), [1, 2], ["plain", "faster"])
+    table = suite_table(filled(suite_of), [1, 2], ["plain", "faster"])
     value = as_json(table)
     rows = {row["row"]: row for row in value["rows"]}
     assert rows[FROZEN]["free"] and not rows["plain"]["free"]
@@ -85,7 +85,7 @@ def test_machines_get_the_same(suite_of):
 def test_cells_without_free_scores_leave_the_table_as_it_was(suite_of):
     experiment = suite_of()
     write_cell(experiment, Cell("plain", 1, None), SCORES)
-    table = compare(experiment, [1], ["plain", "faster"])
+    table = suite_table(experiment, [1], ["plain", "faster"])
     assert [row.name for row in table.rows] == ["plain", "faster", "test"]
     assert "over free rows" not in score_cells(table)[0] and len(footnotes(table, "plait")) == 5
 
@@ -94,13 +94,13 @@ def test_cells_of_before_have_no_gain_over_free_rows(suite_of):
     experiment = suite_of()
     write_cell(experiment, Cell("plain", 1, None), SCORES, free=free(0.6, 0.1))
     write_cell(experiment, Cell("faster", 2, None), SCORES)
-    rows = {row.name: row for row in compare(experiment, [1, 2], ["plain", "faster"]).rows}
+    rows = {row.name: row for row in suite_table(experiment, [1, 2], ["plain", "faster"]).rows}
     assert rows["plain"].entries["mood"].over_free == pytest.approx(0.1)
     assert rows["faster"].entries["mood"].over_free is None
 
 
 def test_free_rows_can_be_switched_off(suite_of):
-    table = compare(filled(suite_of, free_rows=False), [1, 2], ["plain"])
+    table = suite_table(filled(suite_of, free_rows=False), [1, 2], ["plain"])
     assert [row.name for row in table.rows] == ["plain", "test"]
 
 
@@ -110,7 +110,7 @@ def test_rows_with_other_data_have_their_own_free_rows(suite_of):
     for row, task in (("plain", "mood"), ("faster", "near")):
         one_task(experiment, row, task)
         write_cell(experiment, Cell(row, 1, None), {task: SCORES[task]}, free={FROZEN: {task: 0.6}})
-    rows = compare(experiment, [1], ["plain", "faster"]).rows
+    rows = suite_table(experiment, [1], ["plain", "faster"]).rows
     assert [row.name for row in rows] == [
         *(f"{name} (mood)" for name in FREE),
         "plain",

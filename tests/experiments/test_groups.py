@@ -8,7 +8,7 @@ from scipy import stats
 
 from plait.errors import RecipeError
 from plait.experiments.cells import Cell, Experiment
-from plait.experiments.compare import compare
+from plait.experiments.compare import suite_table
 from plait.experiments.groups import draw_groups, group_marks
 from plait.experiments.statistics import MeanDifference, corrected_t_test, pooled_difference
 from plait.experiments.tables import as_json, as_markdown, group_cells
@@ -95,7 +95,7 @@ def grouped(suite_of) -> Experiment:
 
 
 def test_gains_are_pooled_by_method_and_group(grouped):
-    small, large = compare(grouped, [1], list(ROWS)).pooled
+    small, large = suite_table(grouped, [1], list(ROWS)).pooled
     ratio = (1 / 3) / (2 / 3 * 0.75)
     expected = pooled_difference([corrected_t_test(values, ratio) for values in ([0.1, 0.15, 0.2], [0.02, 0, 0.04])])
     assert (small.method, small.against, small.group, small.sets, small.of) == ("te", "ce", "small", 2, 2)
@@ -110,24 +110,24 @@ def test_gains_are_pooled_by_method_and_group(grouped):
 def test_paper_is_compared_on_the_data_sets_that_were_measured(grouped):
     for fold in (1, 2, 3):
         grouped.record_file(Cell("same-te", 1, fold)).unlink()
-    small, _ = compare(grouped, [1], list(ROWS)).pooled
+    small, _ = suite_table(grouped, [1], list(ROWS)).pooled
     assert (small.sets, small.of) == (1, 2) and small.gain.mean == pytest.approx(0.15)
     assert small.paper == pytest.approx((0.6, 0.5))
 
 
 def test_groups_are_shown(grouped):
-    table = compare(grouped, [1], list(ROWS))
+    table = suite_table(grouped, [1], list(ROWS))
     names, rows = group_cells(table, " / ")
     assert names == ["method", "against", "few rows", "many rows"]
     assert rows[0][:2] == ["te", "ce"] and rows[0][3] == "– / 0 of 1 sets / paper +0.010"
     assert re.fullmatch(r"\+0\.085 \[.*\] / 2 of 2 sets / paper \+0\.070", rows[0][2])
     assert "| te | ce | +0.085" in as_markdown(table, "plait") and "covers these data sets" in as_markdown(table, "p")
     assert [record["group"] for record in as_json(table)["pooled"]] == ["small", "large"]
-    assert compare(grouped, [1], ["mood-ce"]).pooled == ()  # only methods that are shown
+    assert suite_table(grouped, [1], ["mood-ce"]).pooled == ()  # only methods that are shown
 
 
 def test_figure_has_both_sides_and_the_gain(grouped):
-    table = compare(grouped, [1], list(ROWS))
+    table = suite_table(grouped, [1], list(ROWS))
     marks = {(mark.row, mark.column): mark for mark in group_marks(table.suite, table.pooled)}
     assert list(dict.fromkeys(row for row, _ in marks)) == ["few rows", "many rows"]
     assert {column for _, column in marks} == {"ce", "te", "te − ce"}
@@ -143,7 +143,7 @@ def test_columns_may_be_data_sets(suite_of):
     for seed in (1, 2):
         write_scored(experiment, Cell("plain", seed), 10, LABELS)
         write_scored(experiment, Cell("faster", seed), 1, LABELS)
-    table = compare(experiment, [1, 2], ["plain", "faster"])
+    table = suite_table(experiment, [1, 2], ["plain", "faster"])
     (pooled,) = table.pooled
     entries = next(row for row in table.rows if row.name == "faster").entries
     assert (pooled.method, pooled.against, pooled.sets) == ("faster", "plain", 2)
@@ -155,7 +155,7 @@ def test_columns_may_be_data_sets(suite_of):
 def test_suite_without_groups_has_no_pooled_gains(suite_of):
     experiment = suite_of()
     write_scored(experiment, Cell("plain", 1), 10, LABELS)
-    table = compare(experiment, [1], ["plain"])
+    table = suite_table(experiment, [1], ["plain"])
     assert table.pooled == () and not any("group" in line for line in as_markdown(table, "plait").splitlines())
 
 

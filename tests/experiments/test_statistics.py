@@ -10,37 +10,11 @@ from plait.experiments.statistics import (
     combined_test,
     corrected_interval,
     corrected_t_test,
-    holm,
     incomplete_beta,
     seeds_and_rows_test,
     student_p,
     student_quantile,
 )
-
-# Several tests at once
-
-
-def test_holm_matches_values_worked_out_by_hand():
-    # sorted 0.01·4, 0.02·3, 0.03·2 (held at 0.06), 0.04·1 (held at 0.06)
-    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06], abs=1e-12)
-
-
-def test_holm_leaves_a_single_test_unchanged():
-    assert holm([0.03]) == [0.03]
-    assert holm([]) == []
-
-
-def test_holm_skips_missing_values():
-    assert holm([None, 0.01, None, 0.04]) == [None, 0.02, None, 0.04]
-
-
-def test_holm_stays_below_one_and_keeps_the_order():
-    p_values = np.random.default_rng(0).random(20).tolist()
-    corrected = holm(p_values)
-    assert all(p <= c <= 1 for p, c in zip(p_values, corrected, strict=True))
-    by_p = [corrected[place] for place in np.argsort(p_values)]
-    assert by_p == sorted(by_p)
-
 
 # Student's t
 

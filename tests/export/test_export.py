@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sys
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -24,7 +25,10 @@ from plait.export.texts import sample_columns, sample_texts
 from plait.heads import HEADS, Head
 from plait.model.decode import LINKS
 from plait.model.directory.load import load_model
+from plait.model.directory.record import open_directory
+from plait.model.directory.save import write_manifest, write_record
 from plait.model.encode_texts import predict_columns
+from plait.model.ensemble_build import copy_model
 from tiny import sentences
 
 LONG = " ".join(sentences(30, seed=4))
@@ -302,3 +306,25 @@ def test_an_export_can_be_exported_again_and_gets_new_graphs(exported, tmp_path)
     (tmp_path / "first/onnx/stray.txt").write_text("of an earlier export")
     done = export_onnx(str(tmp_path / "first"), tmp_path / "out", int8=True)
     assert done.precision == "int8" and not (tmp_path / "out/onnx/stray.txt").exists()
+
+
+def test_a_calibrated_task_has_calibrated_probabilities(untrained, tmp_path):
+    directory = open_directory(untrained)
+    specs = {name: spec for name, spec in directory.record.tasks.items() if not spec.labels.about.is_score}
+    warm = {name: replace(spec, temperature=3.0) for name, spec in specs.items()}
+    one_label = next(name for name, spec in specs.items() if spec.labels.about.one_class)
+    warm[one_label] = replace(warm[one_label], abstain_below=0.4)
+    copy_model(directory, tmp_path / "warm")
+    write_record(tmp_path / "warm", replace(directory.record, tasks={**directory.record.tasks, **warm}))
+    write_manifest(tmp_path / "warm", [tmp_path / "warm" / name for name in directory.manifest])
+    found = export_onnx(str(tmp_path / "warm"), tmp_path / "exported")  # refused if a graph disagrees with the model
+    assert max(one.largest for one in found.agreements) < 1e-4  # float32
+    before, after = plait.load(untrained), plait.load(tmp_path / "exported", engine="onnx")
+    texts = columns_of(1)[0]
+    name = next(name for name, spec in specs.items() if spec.link == "softmax" and len(spec.text) == 1)
+    plain, cooled = (model.predict(name, texts, abstain_below=0).probabilities for model in (before, after))
+    assert (cooled.max(axis=1) < plain.max(axis=1)).all()
+    graphs = json.loads((tmp_path / "exported/onnx/manifest.json").read_text())["graphs"].values()
+    outputs = {one["task"]: one for graph in graphs for one in graph["outputs"].values() if "task" in one}
+    assert outputs[one_label]["abstain_below"] == 0.4
+    assert "withheld" in (tmp_path / "exported/onnx/README.md").read_text()

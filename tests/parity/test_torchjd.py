@@ -10,7 +10,7 @@ import torch
 import plait
 from plait.errors import RecipeError
 from plait.gradients.combine import ByGram, find_combiner, surgery
-from plait.training.train import as_recipe
+from plait.training.given_recipe import as_recipe
 from properties import assert_no_task_is_harmed
 
 pytestmark = pytest.mark.skipif(find_spec("torchjd") is None, reason="torchjd is not installed")

@@ -11,7 +11,6 @@ from plait.reporting.curves import read_curves
 from plait.reporting.data_facts import class_balance, describe_splits, histogram
 from plait.reporting.diagnostics import by_length, reliability
 from plait.reporting.embeddings import draw_map, find_nearest
-from plait.reporting.label_errors import suspect_labels
 from plait.reporting.sampling import sample_examples
 from plait.runs.records import ConflictLine, ScoresLine, TrainLine
 
@@ -45,25 +44,6 @@ def test_lengths_divide_the_rows_evenly_and_cover_all():
     assert sum(one.rows for one in bins) == 50 and {one.rows for one in bins} == {10}
     assert [one.score for one in bins] == [1, 1, 1, 1, 0]
     assert (bins[-1].shortest, bins[-1].longest) == (41, 50)
-
-
-def test_a_confident_disagreement_is_suspicious_and_an_unsure_one_is_not():
-    shares = np.tile([0.9, 0.1], (30, 1))
-    labels = np.zeros(30, dtype=int)
-    labels[:10] = 1
-    shares[:10] = [0.2, 0.8]
-    shares[0] = [0.97, 0.03]  # labelled 1, surely 0
-    shares[1] = [0.55, 0.45]  # labelled 1, perhaps 0
-    predictions = PredictionArrays(shares.argmax(axis=1), shares)
-    assert suspect_labels(spec_of("yes_no"), labels, predictions) == [0]
-    assert suspect_labels(spec_of("yes_no"), labels[:19], predictions.rows(range(19))) == []  # too few to judge
-
-
-def test_a_score_that_is_far_off_is_suspicious():
-    labels, values = np.linspace(0, 5, 40), np.linspace(0.1, 5.1, 40)
-    values[7] = labels[7] + 4
-    spec = spec_of("score", (), "pearson")
-    assert suspect_labels(spec, labels, PredictionArrays(values, None)) == [7]
 
 
 class Vectors:

@@ -140,12 +140,22 @@ def test_differences_are_on_the_same_rows(hostile_run, other_run):
 
     one, two = (collect_run(run, run.name, 1000, None, SilentProgress()) for run in (hostile_run, other_run))
     found = compare_predictions(one.scored["mood"], two.scored["mood"])
-    assert found.difference == pytest.approx(two.scored["mood"].scores.value - one.scored["mood"].scores.value)
+    assert found.compared.difference == pytest.approx(two.scored["mood"].scores.value - one.scored["mood"].scores.value)
     better = sum(change.better for change in found.changes)
     worse = len(found.changes) - better
-    assert (better - worse) / found.rows == pytest.approx(found.difference)
+    assert (better - worse) / found.compared.rows == pytest.approx(found.compared.difference)
     assert compare_predictions(one.scored["mood"], one.scored["mood"]).changes == []
     assert compare_predictions(one.scored["mood"], two.scored["same"]) is None
+
+
+def test_a_run_with_single_task_models_shows_whether_training_together_helps(tiny_recipe, tmp_path):
+    recipe = tiny_recipe(epochs=1)
+    del recipe["tasks"]["near"]
+    run = plait.train(recipe, tmp_path / "run", baselines=False, single_task=True).run
+    html = plait.report(run).read_text(encoding="utf-8")
+    assert "Does training together help?" in html and "Together or alone." in html
+    for one in plait.compare_single_task(run).tasks.values():
+        assert f"{one.difference:+.3f}".replace("-", "−") in html
 
 
 # ---------------------------------------------------------------- suites

@@ -6,7 +6,7 @@ import pytest
 
 from plait.heads import HEADS
 from plait.resolve.saved import as_saved, differences, recipe_differences
-from plait.training.train import as_recipe
+from plait.training.given_recipe import as_recipe
 from small_runs import resolve
 
 

@@ -9,7 +9,8 @@ from plait.heads import HEADS
 from plait.losses import LOSSES
 from plait.resolve.variants import VARIANTS, pin_versions, shorten_versions, variant_versions
 from plait.runs.directory import RunDirectory
-from plait.training.train import Stopped, as_recipe, resume
+from plait.training.given_recipe import as_recipe
+from plait.training.train import Stopped, resume
 from small_runs import resolve, result_json, stop_after
 from versions import add_newer_linear
 

@@ -1,5 +1,6 @@
 """Every route answers as the Python API does, to the last digit, and explains what it cannot answer."""
 
+import json
 import re
 from dataclasses import asdict
 
@@ -42,6 +43,25 @@ def test_one_example_needs_no_list(server, task):
     key = KEYS[len(TASKS[task][0])]
     first, *_ = examples(task)
     assert server.answer(f"/predict/{task}", {key: first}) == server.answer(f"/predict/{task}", {key: [first]})
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_explanations_equal_those_of_python(server, predictor, task):
+    texts = [f"{text} dog" for text in examples(task, 1)[0]] if len(TASKS[task][0]) > 1 else "the film was good"
+    answer = server.answer(f"/explain/{task}", {"example": texts})
+    expected = asdict(predictor.explain(task, tuple(texts) if isinstance(texts, list) else texts))
+    assert answer["explanation"] == json.loads(json.dumps(expected)) and answer["model"] == "tiny"
+    weights = [word["weight"] for words in answer["explanation"]["words"] for word in words]
+    assert any(weights) and answer["usage"]["tokens"] > len(weights)
+
+
+def test_another_class_is_explained_on_request(server, predictor):
+    for label in predictor.task("mood").labels.names:
+        found = server.answer("/explain/mood", {"example": "the film was good", "label": label})["explanation"]
+        assert (
+            found["label"] == label
+            and found["score"] == predictor.predict("mood", ["the film was good"])[0].probabilities[label]
+        )
 
 
 def test_usage_counts_tokens_and_truncated_texts(server):
@@ -206,6 +226,11 @@ def test_several_models_are_chosen_by_name(serve, untrained, tiny_bert):
             "invalid_request",
             "with one label; use threshold",
         ),
+        ("/explain/same", {"example": "a"}, 422, "invalid_request", "the task 'same' reads two texts, 1 given"),
+        ("/explain/same", {"example": ["a", " "]}, 422, "invalid_text", "example: example 0, text 1 is empty"),
+        ("/explain/near", {"example": ["a", "b"], "label": "x"}, 422, "invalid_request", "predicts a score; drop it"),
+        ("/explain/mood", {"example": "a", "label": "x"}, 422, "invalid_request", "label: the task 'mood' has no 'x'"),
+        ("/explain/mood", {"example": "a " * 4000}, 413, "text_too_long", "example: too many words; send a shorter"),
         ("/analyze", {"texts": "a", "tasks": ["same"]}, 422, "invalid_request", "'same' reads more than one text"),
         ("/analyze", {"texts": "a", "tasks": [], "embedding": False}, 422, "invalid_request", "nothing is asked for"),
         (

@@ -9,6 +9,7 @@ import pytest
 
 import plait
 from plait.errors import ExecutionError, RequestError
+from plait.inference.explanation import WordWeight
 
 
 class Scripted(ThreadingHTTPServer):
@@ -110,6 +111,18 @@ def test_requests_carry_token_model_and_shape(scripted):
     assert {name.lower(): value for name, value in headers.items()}["authorization"] == "Bearer secret"
     assert json.loads(content) == {"pairs": [["a", "b"]], "top_k": 2}
     assert json.loads(second) == {"triplets": [["a", "b", "c"]], "threshold": 0.5}
+
+
+def test_an_explanation_is_that_of_python(scripted):
+    word = {"word": "a", "start": 0, "end": 1, "weight": 0.5}
+    found = {"task": "near", "label": None, "score": 2.5, "texts": ["a", "b"], "words": [[word], []]}
+    scripted.script = [(200, {}, json.dumps({"explanation": found}).encode())]
+    with plait.Client(scripted.address) as client:
+        explanation = client.explain("near", ("a", "b"))
+    words = ((WordWeight("a", 0, 1, 0.5),), ())
+    assert explanation == plait.Explanation("near", None, 2.5, ("a", "b"), words)
+    path, _, content = scripted.asked[0]
+    assert path == "/explain/near" and json.loads(content) == {"example": ["a", "b"]}
 
 
 def test_closed_connection_is_opened_again(scripted):

@@ -28,6 +28,7 @@ ROUTES = [
     ("POST", "/v1/embeddings"),
     ("GET", "/v1/models/{model}"),
     ("POST", "/predict/{task}"),
+    ("POST", "/explain/{task}"),
     ("POST", "/analyze"),
     ("POST", "/similarity"),
     ("POST", "/rerank"),

@@ -17,7 +17,8 @@ from plait.resolve.warm_start import find_start_model
 from plait.runs.directory import RunDirectory
 from plait.runs.origins import find_split
 from plait.runs.records import ScoresLine
-from plait.training.train import Stopped, as_recipe, resume
+from plait.training.given_recipe import as_recipe
+from plait.training.train import Stopped, resume
 from reading import resolve
 from small_runs import stop_after
 

@@ -14,7 +14,7 @@ from plait.gradients.rows import GradientRows
 from plait.model.directory.load import load_model
 from plait.model.directory.record import open_directory
 from plait.model.ensemble_build import build_soup
-from plait.resolve.single_task import single_task_recipe
+from plait.resolve.single_task import recipe_of_tasks
 from plait.training.step import shared_parameters, train_step
 from plait.training.train import Stopped, resume
 from small_runs import batch_of, resolve, result_json, step_parts, stop_after, trainer_for
@@ -159,7 +159,7 @@ def test_a_task_trained_alone_has_a_head_of_its_own(shared, tmp_path):
     inner = result_json(tmp_path / "run/single_task/same")
     assert inner["last_weights_sha256"] == result_json(alone.run)["last_weights_sha256"]
     staged = resolve({**recipe, "stages": [{"tasks": ["near"]}, {"tasks": ["same", "mood"]}]}).recipe
-    assert single_task_recipe(staged, "same").stages[1].tasks["same"].head.same_as == "near"  # the first stage has it
+    assert recipe_of_tasks(staged, ["same"]).stages[1].tasks["same"].head.same_as == "near"  # the first stage has it
 
 
 def test_a_warm_start_keeps_the_shared_head_and_can_lend_it(shared, tmp_path):

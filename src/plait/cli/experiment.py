@@ -206,13 +206,13 @@ def _show_table(experiment: "Experiment", seeds: Sequence[int], rows: Sequence[s
     """Print the table and write its files; with a results file, bring that up to date."""
     from plait.cli.display import console, print_json, print_table
     from plait.experiments.cells import cells_of
-    from plait.experiments.compare import compare
+    from plait.experiments.compare import suite_table
     from plait.experiments.gains import gains_to_record
     from plait.experiments.tables import as_json as table_as_json
     from plait.experiments.tables import footnotes, gain_cells, group_cells, score_cells
 
     experiment.list_in_results(cells_of(experiment.suite, seeds, rows))
-    table = compare(experiment, seeds, rows)
+    table = suite_table(experiment, seeds, rows)
     if experiment.results:
         experiment.results.add_gains(gains_to_record(table))
     _write_files(experiment, table, line)

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from plait.inference.jobs import Job
     from plait.inference.predictor import Predictor
     from plait.model.directory.load import EngineName
+    from plait.model.tasks import TaskSpec
 
-__all__ = ["command"]
+__all__ = ["check_texts", "command"]
 
 _SHOWN_CLASSES = 5  # of one prediction in a terminal
 
@@ -152,21 +153,28 @@ def command(
     _predict_text(predictor, task, texts, decision, as_json=as_json)
 
 
+def check_texts(spec: "TaskSpec", texts: tuple[str, ...]) -> None:
+    """Refuse empty texts, and more or fewer than the task reads."""
+    from plait.errors import RequestError
+
+    if any(not text.strip() for text in texts):
+        raise RequestError("TEXT is empty")
+    if len(texts) != len(spec.text):
+        needed = ("one text", "two texts", "three texts")[len(spec.text) - 1]
+        raise RequestError(f"the task {spec.name!r} reads {needed}, {len(texts)} given; quote each text")
+
+
 def _predict_text(
     predictor: "Predictor", task: str, texts: tuple[str, ...], decision: "Decision", *, as_json: bool
 ) -> None:
     """Print the prediction for one text, pair or triplet."""
     from plait.cli.display import print_json
-    from plait.errors import RequestError
     from plait.inference.predictions import Predictions
 
     spec = predictor.task(task)
+    decision = decision.for_task(spec)
     decision.check(spec)
-    if any(not text.strip() for text in texts):
-        raise RequestError("TEXT is empty")
-    if len(texts) != len(spec.text):
-        needed = ("one text", "two texts", "three texts")[len(spec.text) - 1]
-        raise RequestError(f"the task {task!r} reads {needed}, {len(texts)} given; quote each text")
+    check_texts(spec, texts)
     predicted = predictor.predict_columns(task, [[text] for text in texts])
     (prediction,) = Predictions(spec, predicted.predictions, decision=decision)
     if as_json:

@@ -66,6 +66,13 @@ def recipe_options(function: click.decorators.FC) -> click.decorators.FC:
     help="Number of threads.  [default: OMP_NUM_THREADS, or the fastest]",
 )
 @click.option(
+    "--tracker",
+    "trackers",
+    multiple=True,
+    type=click.Choice(["tensorboard", "mlflow", "wandb", "trackio"]),
+    help="Write losses and scores there too; may be repeated.",
+)
+@click.option(
     "--report/--no-report",
     "with_report",
     default=True,
@@ -83,6 +90,7 @@ def command(
     single_task: bool,
     keep: int | None,
     threads: int | None,
+    trackers: tuple[str, ...],
     with_report: bool,
     as_json: bool,
 ) -> None:
@@ -101,6 +109,10 @@ def command(
         raise click.UsageError("a resumed run keeps its settings; drop --keep")
     if resume and threads:
         raise click.UsageError("a resumed run keeps its number of threads; drop --threads")
+    if resume and trackers:
+        raise click.UsageError("a resumed run keeps its trackers; drop --tracker")
+    if trackers:
+        overrides = (*overrides, f"tracker=[{', '.join(trackers)}]")
     result = run_recipe(
         recipe,
         out=out,

@@ -16,7 +16,7 @@ from plait.recipe.task import Source
 from plait.resolve.run import is_reserved
 from plait.resolve.task import default_head
 
-__all__ = ["Draft", "DraftTask", "draft_recipe", "inferred"]
+__all__ = ["Draft", "DraftTask", "dev_share", "draft_recipe", "inferred"]
 
 # Words in a file name that say nothing about the task.
 _NOISE = ("ids", "id", "student", "data", "dataset", "labelled", "labeled", "full", "all", "raw")
@@ -196,7 +196,7 @@ def _draft_task(name: str, files: Sequence[_File], given: GivenColumns) -> Draft
         first = next(iter(splits))
         splits["train"], rows["train"] = splits.pop(first), rows.pop(first)
     if "dev" not in splits:
-        share = 0.1 if rows["train"] >= 5000 else 0.2
+        share = dev_share(rows["train"])
         splits["dev"] = share
         notes.append(
             f"no dev data; holding out {share:.0%} of train, with no text in both; to use a file, set dev: FILE"
@@ -205,6 +205,11 @@ def _draft_task(name: str, files: Sequence[_File], given: GivenColumns) -> Draft
     notes += [note for file in ordered for note in file.profile.notes]
     encoding = next((file.profile.encoding for file in files if file.profile.encoding != "utf-8"), "utf-8")
     return DraftTask(name, guess, splits, rows, [*guess.notes, *notes], encoding)
+
+
+def dev_share(rows: int) -> float:
+    """The share of so many training rows to hold out for dev."""
+    return 0.1 if rows >= 5000 else 0.2
 
 
 def _guess_together(files: Sequence[_File], given: GivenColumns) -> Guess:

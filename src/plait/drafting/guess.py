@@ -4,7 +4,7 @@ import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from plait.data.kinds import Kind
@@ -14,7 +14,7 @@ from plait.data.similar import similar_note
 from plait.drafting.columns import Column, Profile
 from plait.recipe.yaml_quote import quoted
 
-__all__ = ["GivenColumns", "Guess", "guess_task", "missing_columns"]
+__all__ = ["GivenColumns", "Guess", "guess_task", "is_unbalanced", "missing_columns"]
 
 # Common names of label and text columns, the most reliable first.
 _LABEL_NAMES = (
@@ -284,8 +284,12 @@ def _read_label(guess: Guess, column: Column) -> Guess:
             f"label: {{column: {name}, kind: score}}"
         )
     counts = column.class_counts
-    unbalanced = max(counts.values()) > 5 * min(counts.values())
     classes = tuple(sorted(counts, key=class_order)) if kind == "classes" else ()
     typos = similar_note(counts) if kind == "classes" else None
     notes += [typos] if typos else []
-    return replace(guess, kind=kind, classes=classes, unbalanced=unbalanced, typos=bool(typos), notes=notes)
+    return replace(guess, kind=kind, classes=classes, unbalanced=is_unbalanced(counts), typos=bool(typos), notes=notes)
+
+
+def is_unbalanced(counts: Mapping[str, int]) -> bool:
+    """Whether one class is far more common than another."""
+    return max(counts.values()) > 5 * min(counts.values())

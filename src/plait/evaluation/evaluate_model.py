@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 from plait.data.examples import Examples
 from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import RequestError, did_you_mean
+from plait.evaluation.calibration import predict_unseen
 from plait.evaluation.details import Details, find_details
 from plait.evaluation.evaluate import TaskScores, score_predictions
 from plait.evaluation.mistakes import Mistake, find_mistakes, write_mistakes
@@ -24,7 +25,7 @@ from plait.progress import Progress, SilentProgress
 from plait.recipe.normalize import known_encoding
 from plait.runs.origins import Columns, find_split, given_examples
 
-__all__ = ["Evaluation", "different_rows", "evaluate"]
+__all__ = ["Evaluation", "GivenModel", "different_rows", "evaluate"]
 
 
 class _Predictor(Protocol):
@@ -32,6 +33,9 @@ class _Predictor(Protocol):
 
     @property
     def loaded(self) -> LoadedModel: ...
+
+
+GivenModel = str | Path | _Predictor  # a directory, a run, or what `plait.load` returned
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: str | Path | _Predictor,
+    model: GivenModel,
     on: Mapping[str, Any] | None = None,
     *,
     split: Literal["train", "dev", "test"] = "dev",
@@ -135,8 +139,13 @@ def evaluate(
     predicted = {
         task: predict_columns(scored, task, part.texts, advance=progress.advance) for task, part in examples.items()
     }
+    calibration = record.provenance.calibration if on is None else {}
+    answers = {
+        task: predict_unseen(calibration, scored.tasks[task], split, part, predicted[task].predictions)
+        for task, part in examples.items()
+    }
     scores = {
-        task: score_predictions(scored.tasks[task], part.labels, predicted[task].predictions, intervals=True)
+        task: score_predictions(scored.tasks[task], part.labels, answers[task], intervals=True)
         for task, part in examples.items()
     }
     orders = {
@@ -149,9 +158,7 @@ def evaluate(
             counts = f"{answered.truncated:,} of {answered.inputs:,} inputs"
             notes.append(f"{task}: {counts} were truncated to {scored.tasks[task].max_length} tokens")
             progress.note(notes[-1])
-    wrong = {
-        task: find_mistakes(scored.tasks[task], part, predicted[task].predictions) for task, part in examples.items()
-    }
+    wrong = {task: find_mistakes(scored.tasks[task], part, answers[task]) for task, part in examples.items()}
     found = Evaluation(
         model=loaded.folder,
         data="the data given" if on is not None else split,
@@ -162,12 +169,9 @@ def evaluate(
         mistakes=wrong,
         word_weights=weighs,
         notes=notes,
-        details={
-            task: find_details(scored.tasks[task], part.labels, predicted[task].predictions)
-            for task, part in examples.items()
-        },
+        details={task: find_details(scored.tasks[task], part.labels, answers[task]) for task, part in examples.items()},
         examples=examples,
-        predictions={task: answered.predictions for task, answered in predicted.items()},
+        predictions=answers,
     )
     if "mistakes" in places:
         write_mistakes([mistake for listed in wrong.values() for mistake in listed], places["mistakes"])
@@ -187,7 +191,7 @@ def _as_tuple(columns: str | Sequence[str]) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
-def _load(model: str | Path | _Predictor, engine: EngineName, log: Callable[[str], None]) -> LoadedModel:
+def _load(model: GivenModel, engine: EngineName, log: Callable[[str], None]) -> LoadedModel:
     if not isinstance(model, str | Path):
         return model.loaded
     open_directory(model)  # a plain encoder, or a wrong path, is refused before anything is loaded
@@ -206,4 +210,6 @@ def _notes(record: ModelRecord, examples: Mapping[str, Examples], split: str) ->
     for task in examples:
         if count := blocks.get(task, {}).get("choose_rows"):
             notes.append(f"{task}: {count:,} dev rows chose the model; the other {len(examples[task]):,} are scored")
+        if record.provenance.calibration.get(task, {}).get("data") == split:
+            notes.append(f"{task}: calibrated on {split}, so each row is scored with what was fitted on other rows")
     return notes

@@ -14,10 +14,10 @@ from plait.recipe.suite import Suite
 from plait.recipe.suite_names import ONLY
 from plait.resolve.saved import as_saved
 
-__all__ = ["compare"]
+__all__ = ["suite_table"]
 
 
-def compare(experiment: Experiment, seeds: Sequence[int], rows: Sequence[str]) -> SuiteTable:
+def suite_table(experiment: Experiment, seeds: Sequence[int], rows: Sequence[str]) -> SuiteTable:
     """The table of what is done so far; p is corrected for all rows with results, shown or not."""
     suite = experiment.suite
     cells = {row: cells_of(suite, seeds, [row]) for row in suite.trained}

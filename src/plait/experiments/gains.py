@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from plait.evaluation.significance import holm
 from plait.experiments.cells import Cell, Experiment
 from plait.experiments.entries import Entry, SuiteTable, TableRow, contribution, fold_ratio, scored_tasks, value_of
 from plait.experiments.records import CellResult, LabelledPredictions, read_predictions
 from plait.experiments.results_file import RecordedGain
-from plait.experiments.statistics import MeanDifference, corrected_t_test, holm, seeds_and_rows_test
+from plait.experiments.statistics import MeanDifference, corrected_t_test, seeds_and_rows_test
 from plait.metrics import METRICS, MetricFunction
 from plait.recipe.suite import Suite
 

@@ -30,7 +30,8 @@ from plait.runs.best_models import RankedModel, rank_models
 from plait.runs.directory import RunDirectory
 from plait.runs.origins import find_split
 from plait.training.baselines import find_free_scores
-from plait.training.train import check_unchanged, resume, train
+from plait.training.given_recipe import check_unchanged
+from plait.training.train import resume, train
 
 __all__ = ["cell_mistakes", "run_cell"]
 
@@ -99,6 +100,8 @@ def _run_once(
     recipe = experiment.recipe(cell, settings)
     if recipe.refit:
         raise RequestError(f"{cell.row}: a suite scores its models on dev, and a refit trains on dev; drop refit")
+    if recipe.calibrate:
+        raise RequestError(f"{cell.row}: a suite scores its models on dev, which calibrate fits; drop calibrate")
     source, overrides = suite.source(cell.row), [*experiment.overrides_of(cell), *settings]
     if run.has_begun:
         if run.is_finished():

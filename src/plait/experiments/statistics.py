@@ -17,7 +17,6 @@ __all__ = [
     "combined_test",
     "corrected_interval",
     "corrected_t_test",
-    "holm",
     "incomplete_beta",
     "pooled_difference",
     "seeds_and_rows_test",
@@ -41,20 +40,6 @@ class MeanDifference:
     row_error: float | None = None  # the standard error due to the scored rows; None if it is not known
     seed_error: float | None = None  # the one due to seeds, or to folds and seeds
     degrees: float = 0.0  # of freedom of the seed error
-
-
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """p values corrected for several tests, so that the family-wise error stays at the level of one (Holm 1979).
-
-    None stays None and does not count as a test.
-    """
-    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
-    corrected: list[float | None] = [None] * len(p_values)
-    highest = 0.0
-    for rank, (p, place) in enumerate(known):
-        highest = max(highest, min(1.0, (len(known) - rank) * p))
-        corrected[place] = highest
-    return corrected
 
 
 def corrected_t_test(differences: Sequence[float], test_to_train: float, *, level: float = 0.95) -> MeanDifference:

@@ -95,4 +95,5 @@ def _describe_task(spec: TaskSpec) -> dict[str, Any]:
     described: dict[str, Any] = {"task": spec.name, "kind": spec.labels.kind, "limit": spec.max_length}
     if spec.labels.about.is_score:
         return {**described, "range": [spec.labels.low, spec.labels.high]}
-    return {**described, "classes": list(spec.labels.names), "threshold": spec.threshold}
+    withheld = {} if spec.abstain_below is None else {"abstain_below": spec.abstain_below}
+    return {**described, "classes": list(spec.labels.names), "threshold": spec.threshold, **withheld}

@@ -158,6 +158,8 @@ _LINK_NODES: Mapping[str, Callable[[Graph, str, TaskSpec], str]] = {
 
 def add_link(graph: Graph, outputs_SC: str, spec: TaskSpec) -> str:
     """Probabilities (S, classes), or scores (S,) in the task's range."""
+    if spec.temperature != 1:
+        outputs_SC = graph.add("Div", outputs_SC, graph.constant(spec.temperature))
     return _LINK_NODES[spec.link](graph, outputs_SC, spec)
 
 

@@ -113,6 +113,8 @@ def _task_text(spec: TaskSpec) -> str:
         what = f"(texts, {len(labels.names)}), probabilities of: {names}"
     if labels.about.is_yes_no:
         what += f"; the prediction is {labels.names[1]} from {spec.threshold:g}"
+    if spec.abstain_below is not None:
+        what += f"; a prediction below {spec.abstain_below:g} is withheld"
     return f"{what}; truncate inputs to {spec.max_length} tokens"
 
 

@@ -4,7 +4,7 @@ n examples, C classes.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,11 +18,15 @@ __all__ = ["Decision"]
 
 @dataclass(frozen=True)
 class Decision:
-    """What a user asks of the answers of a task; the task's own threshold, no abstention and all classes by default."""
+    """What a user asks of the answers of a task; by default its own threshold and abstention, and all classes."""
 
     threshold: float | None = None  # from which a yes/no task says yes, and a multilabel task assigns a label
-    abstain_below: float | None = None  # a label with a lower probability is not given
+    abstain_below: float | None = None  # a label with a lower probability is not given; 0: every label is
     top_k: int | None = None  # how many classes are listed, the most probable first
+
+    def for_task(self, spec: TaskSpec) -> "Decision":
+        """With the task's own abstention, unless another is asked for."""
+        return self if self.abstain_below is not None else replace(self, abstain_below=spec.abstain_below)
 
     def check(self, spec: TaskSpec) -> None:
         """Refuse what the task cannot do; all mistakes at once."""

@@ -86,7 +86,7 @@ def predict_job(predictor: Predictor, spec: TaskSpec, columns: Sequence[str], de
     """A task's prediction for each row."""
     if len(columns) != len(spec.text):
         raise RequestError(f"the task {spec.name!r} reads {len(spec.text)} text columns, {len(columns)} given")
-    decision = decision or Decision()
+    decision = (decision or Decision()).for_task(spec)
     decision.check(spec)
 
     def work(texts: _Texts) -> ChunkResult:

@@ -33,7 +33,7 @@ def leaderboard_file(spec: TaskSpec, source: str) -> str:
 
 def leaderboard_job(predictor: Predictor, spec: TaskSpec) -> Job:
     """Only the prediction for each row: the class as the data spells it, 1.0 or 0.0, or the score."""
-    job = predict_job(predictor, spec, spec.text)
+    job = predict_job(predictor, replace(spec, abstain_below=None), spec.text)
     about = spec.labels.about
     written = ("0.0", "1.0") if about.is_yes_no else spec.labels.classes
     spelling = dict(zip(spec.labels.names, written, strict=True))

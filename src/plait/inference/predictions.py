@@ -35,7 +35,7 @@ class Predictions(Sequence[Prediction]):
     ) -> None:
         """`index` is that of the pandas object that the texts came from."""
         self._spec = spec
-        self._decision = decision or Decision()
+        self._decision = (decision or Decision()).for_task(spec)
         self._arrays = self._decision.apply(arrays, spec)
         self._index = index
 

@@ -1,6 +1,7 @@
 """A trained model for its users: embed, predict, compare."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from plait.data.frames import columns_of, is_frame
 from plait.errors import DataError, ModelError, RequestError, did_you_mean
 from plait.inference.cosines import unit_vectors
 from plait.inference.decision import Decision
+from plait.inference.explanation import Explanation, explain_answers, variants
 from plait.inference.predictions import Predictions
 from plait.model.directory.load import EngineName, LoadedModel, load_model
 from plait.model.encode_texts import Advance, Embedded, Predicted, embed_texts, predict_columns
@@ -80,12 +82,25 @@ class Predictor:
 
         An empty text is refused, as it is in data files: there is nothing to predict from. From the probability
         `threshold` on, a yes/no task says yes and a multilabel task assigns a label. A label whose probability is lower
-        than `abstain_below` is withheld. With `top_k`, only so many classes are listed, the most probable first.
+        than `abstain_below` is withheld. Both default to what `plait calibrate` fitted; `abstain_below=0` withholds
+        none. With `top_k`, only so many classes are listed, the most probable first.
         """
         spec, decision = self.task(task), Decision(threshold, abstain_below, top_k)
         decision.check(spec)
         predicted = predict_columns(self._model, task, _as_columns(spec, texts), advance=advance)
         return Predictions(spec, predicted.predictions, _index_of(texts), decision)
+
+    def explain(self, task: str, text: str | _TextTuple, *, label: str | None = None) -> Explanation:
+        """Which words of a text, pair or triplet the answer of a task depends on, by leaving out one at a time.
+
+        `label` chooses another class than the predicted one.
+        """
+        spec = self.task(task)
+        (given,) = zip(*_as_columns(spec, [text]), strict=True)  # type: ignore[arg-type]  # it checks just that
+        columns = list(zip(*variants(given), strict=True))
+        predicted = self.predict_columns(task, columns)
+        answers = [asdict(one) for one in Predictions(spec, predicted.predictions)]
+        return explain_answers(task, given, answers, label, truncated=bool(predicted.truncated))
 
     def embed_column(self, texts: Sequence[str], *, advance: Advance | None = None) -> Embedded:
         """Embeddings of a column of text, and how many of the texts were truncated."""

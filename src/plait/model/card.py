@@ -1,16 +1,19 @@
 """The model card: what the model does, how well, on which data, and what its limits are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import plait
+from plait.model.card_metadata import HERE, card_metadata
 from plait.model.tasks import TaskSpec
 
 if TYPE_CHECKING:
     from plait.model.directory.record import Provenance
     from plait.model.model import Model
 
-__all__ = ["ensemble_card", "model_card", "three_decimals"]
+__all__ = ["ensemble_card", "model_card", "three_decimals", "with_calibration"]
+
+_CALIBRATION = "\n\n## Calibration\n\n"
 
 _EXAMPLES = ('["a sentence"]', '[("a sentence", "another")]', '[("a sentence", "another", "a third")]')
 
@@ -42,7 +45,7 @@ def model_card(model: "Model", provenance: "Provenance") -> str:
             "scores on those sets are not on entirely unseen text."
         )
     blocks = [
-        "---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-similarity\ntags: [plait, multi-task]\n---",
+        card_metadata(model.tasks, provenance),
         f"# {title}\n\nTrained by plait {plait.__version__} from the encoder "
         f"`{provenance.recipe.get('encoder', '?')}` ({config.model_type}, {config.layers} layers, width "
         f"{config.width}, {model.pooling} pooling)." + _averaged_models(provenance),
@@ -54,7 +57,23 @@ def model_card(model: "Model", provenance: "Provenance") -> str:
         f"## Recipe\n\n```yaml\n{recipe_text(provenance.recipe)}```",
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits),
     ]
-    return "\n\n".join(blocks) + "\n"
+    return with_calibration("\n\n".join(blocks) + "\n", provenance.calibration)
+
+
+def with_calibration(card: str, calibration: Mapping[str, Any]) -> str:
+    """A card with a last section about what was fitted after training, in place of an earlier one."""
+    before, found, _ = card.partition(_CALIBRATION)
+    if not calibration:
+        return before if found else card
+    rows = [
+        f"| {task} | {one['rows']:,} | {one['data']} | {three_decimals(one['temperature'])} | {one['threshold']:.3g} | "
+        f"{'–' if one['abstain_below'] is None else format(one['abstain_below'], '.3g')} | "
+        f"{three_decimals(one['ece'][0])} | {three_decimals(one['ece'][1])} |"
+        for task, one in calibration.items()
+    ]
+    head = "| task | rows | of | temperature | threshold | abstain below | ECE before | after |\n" + "|---" * 8 + "|\n"
+    about = "Fitted on these rows; the calibration error (ECE) was measured on rows that were not fitted on.\n\n"
+    return before.rstrip("\n") + _CALIBRATION + about + head + "\n".join(rows) + "\n"
 
 
 def _chosen_apart(provenance: "Provenance") -> bool:
@@ -76,14 +95,16 @@ def _averaged_models(provenance: "Provenance") -> str:
     return f" Its weights are the mean of {len(provenance.members)} models: {names}." if names else ""
 
 
-def ensemble_card(tasks: Mapping[str, TaskSpec], members: Sequence[Mapping[str, Any]]) -> str:
+def ensemble_card(tasks: Mapping[str, TaskSpec], provenance: "Provenance") -> str:
     """What the directory of an ensemble holds, and what can open it."""
+    members = provenance.members
     head = "| folder | made from | step | " + "".join(f"{name}, {spec.metric} | " for name, spec in tasks.items())
     rows = [head.strip(), "|---" * (3 + len(tasks)) + "|"]
     for place, member in enumerate(members, start=1):
         scores = [three_decimals(member["scores"].get(name, {}).get(spec.metric)) for name, spec in tasks.items()]
         rows.append(f"| members/{place} | {member['name']} | {member['step']:,} | " + " | ".join(scores) + " |")
     blocks = [
+        card_metadata(tasks, provenance, is_encoder=False),
         f"# An ensemble of {len(members)} models\n\nBuilt by plait {plait.__version__}. The probability of a class, or "
         "a score, is the mean over the members. An embedding is the members' unit vectors concatenated and divided by "
         "the square root of their number: a unit vector again, and the cosine of two texts is the mean of the members' "
@@ -107,7 +128,7 @@ def _tasks_table(tasks: Mapping[str, TaskSpec]) -> str:
 
 
 def _usage(tasks: Mapping[str, TaskSpec]) -> str:
-    lines = ["import plait", "", 'model = plait.load("path/to/this/directory")', 'model.embed(["a sentence"])']
+    lines = ["import plait", "", f'model = plait.load("{HERE}")', 'model.embed(["a sentence"])']
     for spec in tasks.values():
         lines.append(f'model.predict("{spec.name}", {_EXAMPLES[len(spec.text) - 1]})')
     return "## Use\n\n```python\n" + "\n".join(lines) + "\n```"

@@ -10,7 +10,10 @@ import numpy as np
 from plait.data.prediction_arrays import PredictionArrays
 from plait.model.tasks import TaskSpec
 
-__all__ = ["LINKS", "apply_threshold", "decode", "within_range"]
+__all__ = ["LINKS", "apply_threshold", "decode", "outputs_of", "within_range"]
+
+_SMALLEST = 1e-300  # a probability whose logarithm is finite
+_NEXT_TO_0 = 1e-16  # the smallest difference of a probability from 1
 
 
 def _softmax(outputs_nC: np.ndarray, spec: TaskSpec) -> PredictionArrays:
@@ -64,7 +67,20 @@ LINKS: Mapping[str, Callable[[np.ndarray, TaskSpec], PredictionArrays]] = {
 
 def decode(outputs_nC: np.ndarray, spec: TaskSpec) -> PredictionArrays:
     """A task's predictions from the outputs of its head."""
-    return LINKS[spec.link](outputs_nC.astype(np.float64), spec)
+    return LINKS[spec.link](outputs_nC.astype(np.float64) / spec.temperature, spec)
+
+
+def outputs_of(predictions: PredictionArrays, spec: TaskSpec) -> np.ndarray:
+    """The outputs (n, C) of a head that mean some predictions; of a softmax, up to a constant in each row."""
+    shares_nC = predictions.probabilities
+    assert shares_nC is not None, "scores have no probabilities"
+    if spec.link == "softmax":
+        outputs_nC: np.ndarray = spec.temperature * np.log(shares_nC.clip(_SMALLEST))
+        return outputs_nC
+    if spec.link == "sigmoid":
+        shares_nC = shares_nC[:, 1:]
+    odds_nC: np.ndarray = np.log(shares_nC.clip(_NEXT_TO_0)) - np.log((1 - shares_nC).clip(_NEXT_TO_0))
+    return spec.temperature * odds_nC
 
 
 def within_range(predictions: PredictionArrays, spec: TaskSpec) -> PredictionArrays:

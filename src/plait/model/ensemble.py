@@ -28,15 +28,23 @@ class Ensemble:
 
 
 def common_tasks(members: Sequence[Mapping[str, TaskSpec]]) -> dict[str, TaskSpec]:
-    """The first member's tasks with the members' mean threshold and smallest limit."""
+    """The first member's tasks with the members' mean threshold and abstention, and their smallest limit."""
     return {
         name: replace(
             spec,
             threshold=float(np.mean([member[name].threshold for member in members])),
             max_length=min(member[name].max_length for member in members),
+            temperature=1.0,  # each member has its own
+            abstain_below=_mean_abstention([member[name] for member in members]),
         )
         for name, spec in members[0].items()
     }
+
+
+def _mean_abstention(specs: Sequence[TaskSpec]) -> float | None:
+    """The mean of the probabilities below which the members abstain; None if one of them never does."""
+    given = [spec.abstain_below for spec in specs if spec.abstain_below is not None]
+    return float(np.mean(given)) if len(given) == len(specs) else None
 
 
 def task_differences(names: Sequence[str], members: Sequence[Mapping[str, TaskSpec]]) -> list[str]:

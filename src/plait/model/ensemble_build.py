@@ -86,7 +86,7 @@ def build_ensemble(sources: Sequence[str], out: Path) -> None:
         tasks = common_tasks([member.tasks for member in members])
         provenance = _combined_provenance(members)
         write_record(place, ModelRecord(tasks, provenance, is_ensemble=True))
-        (place / "README.md").write_text(ensemble_card(tasks, provenance.members), encoding="utf-8")
+        (place / "README.md").write_text(ensemble_card(tasks, provenance), encoding="utf-8")
         # Each member's own manifest covers its files.
         write_manifest(place, [place / RECORD, *sorted(place.glob(f"members/*/{MANIFEST}"))])
 
@@ -106,6 +106,8 @@ def build_soup(sources: Sequence[str], out: Path) -> None:
     if mistakes:
         raise RequestError(*mistakes, "--soup needs models of the same shape; drop --soup to build an ensemble")
     first.load_state_dict({name: (tensor / len(members)).to(torch.float32) for name, tensor in total.items()})
+    for name in members[0].provenance.calibration:  # fitted for other weights
+        first.tasks[name] = first.tasks[name].uncalibrated()
     save_model(first, out, _combined_provenance(members))
 
 

@@ -1,7 +1,7 @@
 """What a model knows about each of its tasks: enough to read data for it, to predict and to explain the prediction."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ from plait.recipe.options import complete_options
 from plait.recipe.upgrade import FORMER_KINDS
 from plait.registry import Package, split_version
 
-__all__ = ["TaskSpec", "build_head", "head_size", "parse_task_files"]
+__all__ = ["THRESHOLD", "TaskSpec", "build_head", "head_size", "parse_task_files"]
+
+
+THRESHOLD = 0.5  # of a task that was not calibrated
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,23 @@ class TaskSpec:
     threshold: float  # the probability from which a yes/no task says yes, and a multilabel task assigns a label
     max_length: int
     same_as: str | None = None  # the task whose head it uses, weights included
+    temperature: float = 1.0  # by which outputs are divided before they become probabilities
+    abstain_below: float | None = None  # a label with a lower probability is withheld, unless a user asks otherwise
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether it has a temperature or an abstention, which an older plait does not know."""
+        return (self.temperature, self.abstain_below) != (1.0, None)
+
+    def uncalibrated(self) -> "TaskSpec":
+        """The task as it was trained."""
+        return replace(self, temperature=1.0, threshold=THRESHOLD, abstain_below=None)
+
+    def calibrated_like(self, other: "TaskSpec") -> "TaskSpec":
+        """The task with what was fitted for another model of it."""
+        return replace(
+            self, temperature=other.temperature, threshold=other.threshold, abstain_below=other.abstain_below
+        )
 
     @property
     def kind(self) -> str:
@@ -67,8 +87,9 @@ class TaskSpec:
     def to_json(self) -> dict[str, Any]:
         """As plait.json holds it; keys that were added later appear only if they say something."""
         keys = asdict(self)
-        if self.same_as is None:
-            del keys["same_as"]
+        for key, nothing in (("same_as", None), ("temperature", 1.0), ("abstain_below", None)):
+            if keys[key] == nothing:
+                del keys[key]
         if not self.labels.map:
             del keys["labels"]["map"]
         return keys

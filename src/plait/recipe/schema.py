@@ -13,6 +13,10 @@ from plait.recipe.tree import KeyPath, dotted, path_as_written
 __all__ = ["Recipe", "RunSettings", "Stage"]
 
 _MaybeSeveral = Annotated[tuple[str, ...], BeforeValidator(lambda value: () if value is None else as_tuple(value))]
+_Trackers = Annotated[
+    tuple[Literal["tensorboard", "mlflow", "wandb", "trackio"], ...],
+    BeforeValidator(lambda value: () if value is None else as_tuple(value)),
+]
 _Interval = Annotated[int | Literal["epoch"], BeforeValidator(as_interval)]
 
 
@@ -37,6 +41,10 @@ class RunSettings(Frozen):
     """Whether to train once more in the end, on train and on the dev rows that were split off it. The scores remain
     those of the first training, which did not see these rows. If dev scored the start of the heads clearly higher than
     the last epoch, only the heads are solved again."""
+    calibrate: Literal["probabilities", "accuracy", "f1"] | None = None
+    """What is fitted for each task with labels once it is trained, as by `plait calibrate`: `probabilities`, so that
+    0.8 means right in 8 of 10 cases; `accuracy` or `f1`, also the threshold of yes/no and multilabel tasks. It is
+    fitted on the rows of `choose_rows`, or on dev. Null: nothing."""
     freeze: _MaybeSeveral = ()
     """Tasks of the plait model in `encoder` whose heads are not trained."""
     bad_rows: Literal["stop", "skip"] = "stop"
@@ -56,6 +64,9 @@ class RunSettings(Frozen):
     precision: Literal["float32", "bf16"] = "float32"
     """Of the encoder's products in training. `bf16` needs a processor or GPU with instructions for it; evaluation and
     the saved model stay in float32."""
+    tracker: _Trackers = ()
+    """Where losses and scores go beside `metrics.jsonl`: `tensorboard`, `mlflow`, `wandb` or `trackio`, or a list. Each
+    needs the extra of its name."""
 
 
 class Stage(Frozen):

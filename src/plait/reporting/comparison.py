@@ -1,18 +1,14 @@
-"""Two runs on the same rows: the paired difference of each task, and the examples that changed.
+"""Two runs on the same rows: the paired difference of each task, and the examples that changed."""
 
-n examples.
-"""
-
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from plait.evaluation.evaluate import metric_on
-from plait.evaluation.significance import Interval, paired_bootstrap
+from plait.evaluation.paired import TaskComparison, compare_rows, correct_for_several, shared_rows
 from plait.reporting.facts import ScoredSplit
 
-__all__ = ["Change", "PairedDifference", "compare_predictions"]
+__all__ = ["Change", "PairedDifference", "compare_predictions", "correct_differences"]
 
 
 @dataclass(frozen=True)
@@ -31,57 +27,39 @@ class PairedDifference:
 
     first: ScoredSplit
     second: ScoredSplit
-    rows: int
-    difference: float
-    interval: Interval | None
+    compared: TaskComparison
     changes: list[Change]  # largest first
-
-    @property
-    def verdict(self) -> str:
-        """What the interval shows."""
-        if self.interval is None:
-            return ""
-        low, high = self.interval
-        return "better" if low > 0 else "worse" if high < 0 else "no difference shown"
 
 
 def compare_predictions(first: ScoredSplit, second: ScoredSplit) -> PairedDifference | None:
     """The difference on the rows that both runs have; None if they share none or predict other labels."""
     if first.spec.labels != second.spec.labels or first.spec.metric != second.spec.metric:
         return None
-    pairs = list(_shared_rows(first, second))
-    if not pairs:
+    rows_n, others_n = shared_rows(first.examples, second.examples)
+    if not len(rows_n):
         return None
-    ours_n, theirs_n = (np.array(column) for column in zip(*pairs, strict=True))
-    labels = first.examples.labels[ours_n]
-    before, after = first.predictions.rows(ours_n), second.predictions.rows(theirs_n)
-
-    def difference(rows_n: np.ndarray) -> float:
-        return metric_on(first.spec, labels, after, rows_n) - metric_on(first.spec, labels, before, rows_n)
-
-    interval = paired_bootstrap([(difference, len(pairs))])
-    known = None if np.isnan(interval).any() else interval
-    changes = sorted(_changes(first, second, pairs), key=lambda change: -change.size)
-    return PairedDifference(first, second, len(pairs), difference(np.arange(len(pairs))), known, changes)
+    before, after = first.predictions.rows(rows_n), second.predictions.rows(others_n)
+    compared = compare_rows(first.spec, first.examples.labels[rows_n], before, after)
+    changes = sorted(_changes(first, second, rows_n, others_n), key=lambda change: -change.size)
+    return PairedDifference(first, second, compared, changes)
 
 
-def _shared_rows(first: ScoredSplit, second: ScoredSplit) -> Iterator[tuple[int, int]]:
-    """The rows with equal texts and labels."""
-    places = {key: row for row, key in enumerate(_keys(second))}
-    for row, key in enumerate(_keys(first)):
-        if key in places:
-            yield row, places[key]
+def correct_differences(
+    differences: Mapping[str, Mapping[str, PairedDifference]],
+) -> dict[str, dict[str, PairedDifference]]:
+    """The differences of each run and task, with p corrected for all of them."""
+    every = [found.compared for tasks in differences.values() for found in tasks.values()]
+    corrected = iter(correct_for_several(every))
+    return {
+        run: {task: replace(found, compared=next(corrected)) for task, found in tasks.items()}
+        for run, tasks in differences.items()
+    }
 
 
-def _keys(scored: ScoredSplit) -> Iterator[tuple[tuple[str, ...], str]]:
-    for row, texts in enumerate(zip(*scored.examples.texts, strict=True)):
-        yield texts, str(scored.examples.labels[row].tolist())
-
-
-def _changes(first: ScoredSplit, second: ScoredSplit, pairs: list[tuple[int, int]]) -> Iterator[Change]:
+def _changes(first: ScoredSplit, second: ScoredSplit, rows_n: np.ndarray, others_n: np.ndarray) -> Iterator[Change]:
     """For scores every row, by how much its error changed; else the rows that are right once and wrong once."""
     right, also = first.right_n, second.right_n
-    for row, other in pairs:
+    for row, other in zip(rows_n.tolist(), others_n.tolist(), strict=True):
         if first.spec.labels.about.is_score:
             label = first.examples.labels[row]
             less = abs(first.predictions.values[row] - label) - abs(second.predictions.values[other] - label)

@@ -6,7 +6,7 @@ from plait.model.card import three_decimals
 from plait.model.decode import within_range
 from plait.reporting import charts as drawn
 from plait.reporting.colours import task_colours
-from plait.reporting.comparison import Change, PairedDifference, compare_predictions
+from plait.reporting.comparison import Change, PairedDifference, compare_predictions, correct_differences
 from plait.reporting.facts import RunFacts
 from plait.reporting.page.blocks import (
     Block,
@@ -37,7 +37,7 @@ def comparison_page(runs: Sequence[RunFacts]) -> Page:
     first, *others = runs
     tasks = list(dict.fromkeys(task for run in runs for task in run.specs))
     colours, of_runs = task_colours(tasks), task_colours([run.name for run in runs])
-    differences = {other.name: dict(_paired(first, other)) for other in others}
+    differences = correct_differences({other.name: dict(_paired(first, other)) for other in others})
     skipped = [
         f"{task}: {other.name} and {first.name} share no predicted rows with equal labels, so they are not paired."
         for other in others
@@ -49,7 +49,7 @@ def comparison_page(runs: Sequence[RunFacts]) -> Page:
         Section(
             "Scores",
             f"Each run by each task's own metric. Differences are from {first.name}, on the same rows, with 95 % "
-            "paired bootstrap intervals that are not corrected for several tests.",
+            "paired bootstrap intervals; what is better or worse is tested with a correction for several tests (Holm).",
             list(_scores(runs, tasks, differences, of_runs)),
         ),
         Section("Training", "Dev scores over the steps.", list(_curves(runs, tasks, of_runs))),
@@ -82,10 +82,10 @@ def _scores(
     cards = [
         Card(
             f"{name}: {task}",
-            signed(found.difference),
-            f"{found.first.spec.metric} on {found.rows:,} {found.first.split} rows",
+            signed(found.compared.difference),
+            f"{found.first.spec.metric} on {found.compared.rows:,} {found.first.split} rows",
             (f"95 % interval {_signed_interval(found)}",),
-            found.verdict,
+            found.compared.verdict,
             colours[name],
         )
         for name, tasks_of in differences.items()
@@ -103,7 +103,11 @@ def _scores(
             row.append(f"{three_decimals(value)} ({interval_words(interval)})" if interval else three_decimals(value))
         for tasks_of in differences.values():
             found = tasks_of.get(task)
-            row.append(f"{signed(found.difference)} ({_signed_interval(found)}), {found.verdict}" if found else "–")
+            row.append(
+                f"{signed(found.compared.difference)} ({_signed_interval(found)}), {found.compared.verdict}"
+                if found
+                else "–"
+            )
         rows.append(row)
     gains = [f"{name} − {runs[0].name}" for name in differences]
     yield PageTable(("task", "metric", *(run.name for run in runs), *gains), rows)
@@ -111,13 +115,13 @@ def _scores(
         {
             "task": task,
             "run": name,
-            "difference": found.difference,
-            "low": found.interval[0],
-            "high": found.interval[1],
+            "difference": found.compared.difference,
+            "low": found.compared.interval[0],
+            "high": found.compared.interval[1],
         }
         for name, tasks_of in differences.items()
         for task, found in tasks_of.items()
-        if found.interval
+        if found.compared.interval
     ]
     if marks:
         caption = (
@@ -129,7 +133,7 @@ def _scores(
 
 
 def _signed_interval(found: PairedDifference) -> str:
-    return " to ".join(map(signed, found.interval)) if found.interval else "–"
+    return " to ".join(map(signed, found.compared.interval)) if found.compared.interval else "–"
 
 
 def _curves(runs: Sequence[RunFacts], tasks: Sequence[str], colours: dict[str, str]) -> Iterator[Block]:
@@ -174,7 +178,7 @@ def _changed(first: str, second: str, found: PairedDifference) -> Iterator[Block
         if not score:
             what = f"right in {second}, wrong in {first}" if better else f"wrong in {second}, right in {first}"
         shown = changes[:_CHANGED]
-        caption = f"{len(changes):,} of {found.rows:,} rows are {what}; shown are {len(shown)}."
+        caption = f"{len(changes):,} of {found.compared.rows:,} rows are {what}; shown are {len(shown)}."
         yield ExampleList(caption, [_example(first, second, found, change) for change in shown])
 
 

@@ -1,6 +1,6 @@
 """Everything that a report says about one run, collected from its directory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,7 +9,9 @@ import numpy as np
 from plait.data.examples import Examples
 from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import PlaitError, RunError
+from plait.evaluation.calibration import predict_unseen
 from plait.evaluation.evaluate import TaskScores, score_predictions
+from plait.evaluation.paired import TaskComparison, compare_rows, correct_for_several
 from plait.evaluation.significance import Interval
 from plait.model.directory.load import load_model
 from plait.model.directory.record import ModelRecord, open_directory
@@ -63,6 +65,7 @@ class RunFacts:
     scored: Mapping[str, ScoredSplit]  # task → the rows that are shown: dev, or test if there is no dev
     tested: Mapping[str, ScoredSplit]  # task → test
     notes: list[str] = field(default_factory=list)
+    single_task: Sequence[TaskComparison] = ()  # the tasks that were trained alone as well, compared with that
 
     @property
     def specs(self) -> dict[str, TaskSpec]:
@@ -131,7 +134,7 @@ def collect_run(folder: Path, name: str, rows: int, data_folder: Path | None, pr
             progress.begin("predicting for the report", total)
         for split, found in (("dev", scored), ("test", tested)):
             for task in wanted[split]:
-                found[task] = _score(model, record.tasks[task], split, data[task][split], rows)
+                found[task] = _score(model, record, task, split, data[task][split], rows)
                 progress.advance(len(found[task].examples))
         progress.end()
         either = {**tested, **scored}
@@ -142,7 +145,24 @@ def collect_run(folder: Path, name: str, rows: int, data_folder: Path | None, pr
             notes.append(f"{each.spec.name}: {what}, drawn evenly, are shown; its score is that of all of them.")
     metrics = record.metrics if record else {}
     lines = run.metrics_lines() if run.metrics.is_file() else ()
-    return RunFacts(run, name, result, model, record, read_curves(lines, metrics), data, scored, tested, notes)
+    alone = correct_for_several([one for each in scored.values() if (one := _compare_alone(run, each))])
+    curves = read_curves(lines, metrics)
+    return RunFacts(run, name, result, model, record, curves, data, scored, tested, notes, alone)
+
+
+def _compare_alone(run: RunDirectory, scored: ScoredSplit) -> TaskComparison | None:
+    """A task beside the model that was trained on it alone; None if there is none."""
+    part, task = RunDirectory(run.single_tasks / scored.spec.name), scored.spec.name
+    if not part.is_trained:
+        return None
+    try:
+        alone = load_model(part.best)
+    except PlaitError:
+        return None
+    if alone.record is None or alone.record.tasks[task].labels != scored.spec.labels:
+        return None
+    own = _score(alone.model, alone.record, task, scored.split, scored.examples, len(scored.examples))
+    return compare_rows(scored.spec, scored.examples.labels, own.predictions, scored.predictions)
 
 
 def _read_data(
@@ -165,8 +185,9 @@ def _read_data(
     return data
 
 
-def _score(model: AnyModel, spec: TaskSpec, split: str, examples: Examples, most: int) -> ScoredSplit:
-    part = sample_examples(examples, most)
-    found = predict_columns(model, spec.name, part.texts).predictions
+def _score(model: AnyModel, record: ModelRecord, task: str, split: str, examples: Examples, most: int) -> ScoredSplit:
+    part, spec = sample_examples(examples, most), record.tasks[task]
+    answered = predict_columns(model, task, part.texts).predictions
+    found = predict_unseen(record.provenance.calibration, spec, split, part, answered)
     scores = score_predictions(spec, part.labels, found, intervals=True)
     return ScoredSplit(spec, split, part, found, scores, len(examples))

@@ -8,6 +8,7 @@ from plait.model.card import three_decimals
 from plait.model.directory.record import portable
 from plait.recipe.read import recipe_text
 from plait.reporting import charts as drawn
+from plait.reporting.cleaned_rows import cleaned_blocks
 from plait.reporting.colours import task_colours
 from plait.reporting.data_parts import data_blocks
 from plait.reporting.embeddings import Embedder
@@ -106,6 +107,8 @@ def _scores(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
     shown = {name: cells for name, cells in columns.items() if set(cells) != {"–"}}
     if tasks:
         yield PageTable(list(shown), list(zip(*shown.values(), strict=True)))
+    if facts.single_task:
+        yield from _together(facts, colours)
 
 
 def _card(facts: RunFacts, task: str, colour: str) -> Card:
@@ -126,6 +129,46 @@ def _card(facts: RunFacts, task: str, colour: str) -> Card:
 
 def _gain_words(gain: Gain | None) -> str:
     return f"{signed(gain.difference)} ({signed(gain.low)} to {signed(gain.high)})" if gain else "–"
+
+
+def _together(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
+    """Whether training together helps: the gain of each task over its single-task model."""
+    rows = [
+        [
+            one.task,
+            f"{one.rows:,}",
+            three_decimals(one.first),
+            three_decimals(one.second),
+            signed(one.difference),
+            " to ".join(map(signed, one.interval)) if one.interval else "–",
+            one.verdict,
+        ]
+        for one in facts.single_task
+    ]
+    names = ("task", "rows", "single task", "together", "gain", "95 % interval", "verdict")
+    yield PageTable(names, rows, "Does training together help?")
+    marks = [
+        {
+            "task": one.task,
+            "run": one.task,
+            "difference": one.difference,
+            "low": one.interval[0],
+            "high": one.interval[1],
+        }
+        for one in facts.single_task
+        if one.interval
+    ]
+    if marks:
+        caption = (
+            "To the right of the line, training together is better; an interval that crosses it shows no difference."
+        )
+        tasks = [one.task for one in facts.single_task]
+        shown = {task: colours[task] for task in tasks}
+        title = "gain over single-task training"
+        chart = Chart(
+            "Together or alone.", caption, lambda: drawn.comparisons.draw_differences(marks, tasks, shown, title)
+        )
+        yield ChartGroup([chart], columns=1)
 
 
 def _training(facts: RunFacts, colours: dict[str, str]) -> Iterator[Block]:
@@ -185,9 +228,11 @@ def _examples(facts: RunFacts, colours: dict[str, str]) -> Iterator[Section]:
     mistakes: list[Block] = []
     errors: list[Block] = []
     maps: list[Chart] = []
+    cleaned = cleaned_blocks(facts.run)
     for task, scored in facts.scored.items():
         wrong, doubted = mistake_blocks(embedder, scored, facts.data.get(task, {}).get("train"))
         mistakes.append(Part(task, wrong, colours[task]))
+        doubted += cleaned.get(task, [])
         if doubted:
             errors.append(Part(task, doubted, colours[task]))
         if chart := map_chart(embedder, scored, colours[task]):

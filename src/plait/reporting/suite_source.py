@@ -5,7 +5,7 @@ from typing import Any
 
 from plait.errors import RequestError
 from plait.experiments.cells import Experiment
-from plait.experiments.compare import compare
+from plait.experiments.compare import suite_table
 from plait.experiments.results_file import ResultsFile
 from plait.experiments.tables import as_json
 from plait.files import read_json
@@ -40,7 +40,7 @@ def read_table(source: Path, suite: str | None, profile: str | None) -> dict[str
         raise RequestError(f"{source}: contains no cells; plait experiment --results {source} adds them")
     used = profile if suite or profile else of_name
     experiment = Experiment(read, source.parent / f"{source.stem}-runs", profile=used, results=results)
-    return as_json(compare(experiment, seeds, read.trained))
+    return as_json(suite_table(experiment, seeds, read.trained))
 
 
 def _named_after(stem: str) -> tuple[Path | None, str | None]:

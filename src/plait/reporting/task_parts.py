@@ -7,6 +7,7 @@ import numpy as np
 
 from plait.data.examples import Examples
 from plait.evaluation.details import find_details
+from plait.evaluation.label_errors import SURE, find_label_errors
 from plait.evaluation.mistakes import find_mistakes
 from plait.model.card import three_decimals
 from plait.model.decode import within_range
@@ -14,7 +15,6 @@ from plait.reporting import charts as drawn
 from plait.reporting.diagnostics import by_length, reliability
 from plait.reporting.embeddings import Embedder, Neighbour, draw_map, find_nearest
 from plait.reporting.facts import ScoredSplit
-from plait.reporting.label_errors import suspect_labels
 from plait.reporting.page.blocks import Block, Chart, ChartGroup, ExampleList, Notes, PageTable, ShownExample, Spec, Tag
 from plait.reporting.sampling import sample_rows, word_counts
 from plait.reporting.wording import label_words, place_words, shown_texts, text_of
@@ -133,7 +133,7 @@ def mistake_blocks(embedder: Embedder, scored: ScoredSplit, train: Examples | No
     found = find_mistakes(spec, examples, scored.predictions)
     found.sort(key=lambda mistake: -(mistake.probability if mistake.error is None else mistake.error))  # type: ignore[operator]
     worst = [place[mistake.where, mistake.texts] for mistake in found[:_MISTAKES]]
-    suspects = suspect_labels(spec, examples.labels, scored.predictions)
+    suspects = find_label_errors(spec, examples.labels, scored.predictions, SURE)
     shown = suspects[:_SUSPECTS]
     rows = list(dict.fromkeys([*worst, *shown]))
     symmetric = spec.labels.about.symmetric

@@ -1,18 +1,18 @@
-"""Recipes with some of their tasks: to train each task alone under the same settings."""
+"""Recipes with some of their tasks: to train them without the others under the same settings."""
 
 from collections.abc import Collection
 
 from plait.recipe.schema import Recipe
 from plait.recipe.task import Task
 
-__all__ = ["restrict_to_tasks", "single_task_recipe"]
+__all__ = ["recipe_of_tasks", "restrict_to_tasks"]
 
 
-def single_task_recipe(recipe: Recipe, task: str) -> Recipe:
-    """The recipe with one task of its last stage; earlier stages stay the same."""
+def recipe_of_tasks(recipe: Recipe, tasks: Collection[str]) -> Recipe:
+    """The recipe with some tasks of its last stage; earlier stages stay the same."""
     *before, last = recipe.stage_recipes()
     earlier = {name for stage in before for name in stage.tasks}
-    return Recipe.of_stages([*before, restrict_to_tasks(last, [task], earlier)])
+    return Recipe.of_stages([*before, restrict_to_tasks(last, tasks, earlier)])
 
 
 def restrict_to_tasks(recipe: Recipe, tasks: Collection[str], earlier: Collection[str] = ()) -> Recipe:

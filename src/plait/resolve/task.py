@@ -25,7 +25,7 @@ from plait.data.splits import cut_train, divide, divide_dev, draw_seed, limit_ro
 from plait.errors import DataError, RecipeError
 from plait.heads import HEADS
 from plait.losses import LOSSES, Loss
-from plait.model.tasks import TaskSpec
+from plait.model.tasks import THRESHOLD, TaskSpec
 from plait.recipe.choices import HeadChoice, LossChoice
 from plait.recipe.options import complete_options
 from plait.recipe.schema import Recipe
@@ -189,7 +189,7 @@ def _spec_of(name: str, task: Task, labels: Labels, limit: int) -> TaskSpec:
         head_options=task.head.options if task.head else {},
         link=_deciding_loss(task.loss).links[labels.kind] if task.head else "",
         metric=task.metric or "",
-        threshold=0.5,
+        threshold=THRESHOLD,
         max_length=task.max_length or limit,
         same_as=task.head.same_as if task.head else None,
     )

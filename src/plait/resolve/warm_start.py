@@ -67,6 +67,8 @@ def find_start_model(
     for name, spec in directory.record.tasks.items():
         if name in recipe.tasks:
             continue
+        if name in provenance.calibration:  # fitted for other weights
+            spec = spec.uncalibrated()
         if earlier and name in earlier.kept:
             kept[name] = earlier.kept[name]
         elif name in fixed and (scores := provenance.scores.get(name)):

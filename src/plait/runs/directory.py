@@ -39,6 +39,8 @@ class RunDirectory:
         self.refit = folder / "refit"  # while the last training on all rows goes on
         self.kept = folder / "kept"  # the best models, if several are kept
         self.bad_rows = folder / "bad-rows.jsonl"
+        self.label_errors = folder / "label-errors.csv"  # what plait clean found
+        self.trackers = folder / "trackers.json"  # tracker → what it calls the run
         self._record = folder / "run.json"
         self._result = folder / "result.json"
         self._baselines = folder / "baselines.json"
@@ -58,6 +60,11 @@ class RunDirectory:
         """The runs that train one task alone; an older plait called the folder `alone`."""
         former = self.folder / "alone"
         return former if former.is_dir() else self.folder / "single_task"
+
+    @property
+    def pairs(self) -> Path:
+        """The runs that train two tasks without the others."""
+        return self.folder / "pairs"
 
     @property
     def has_begun(self) -> bool:
@@ -248,9 +255,11 @@ class RunDirectory:
 
     def rows_of_tables(self, bad: Sequence[BadRow]) -> list[BadRow]:
         """The same for bad rows that are skipped."""
-        if not self._table_names:
-            return list(bad)
-        return [replace(row, where=in_rows([row.where], self._table_names)[0]) for row in bad]
+        return [replace(row, where=self.place_of(row.where)) for row in bad]
+
+    def place_of(self, where: str) -> str:
+        """Where a row stands: file and line, or the row of a stored table."""
+        return in_rows([where], self._table_names)[0] if self._table_names else where
 
     def _store_block(self, block: Any, path: str, prefix: str) -> Any:
         """The same for the tasks of a recipe or stage; `prefix` distinguishes their files."""

@@ -18,7 +18,19 @@ from plait.model.tasks import TaskSpec, parse_task_files
 from plait.recipe.task import Source, Task
 from plait.runs.directory import RunDirectory
 
-__all__ = ["Columns", "TaskOrigin", "find_split", "given_examples", "known_origins", "named_files", "split_examples"]
+__all__ = [
+    "CHOOSING",
+    "Columns",
+    "TaskOrigin",
+    "find_split",
+    "given_examples",
+    "known_origins",
+    "named_files",
+    "split_examples",
+]
+
+
+CHOOSING = "choose"  # the dev rows that chose the model: those of `choose_rows`, or all
 
 
 @dataclass(frozen=True)
@@ -152,7 +164,11 @@ def known_origins(folder: Path, record: ModelRecord) -> dict[str, TaskOrigin]:
 
 
 def find_split(record: ModelRecord, folder: Path, split: str, data: Path | None) -> dict[str, Examples]:
-    """The examples of a split that a model was trained with: from its run's files, or by name in the folder `data`."""
+    """The examples of a split that a model was trained with: from its run's files, or by name in the folder `data`.
+
+    The split may be CHOOSING.
+    """
+    part, split = split, "dev" if split == CHOOSING else split
     if not record.tasks:
         raise RequestError(f"{folder}: no task to score; it is a plain encoder, which only embeds")
     if split == "dev" and record.provenance.refit:
@@ -166,7 +182,7 @@ def find_split(record: ModelRecord, folder: Path, split: str, data: Path | None)
         if not origin.data.get(split) or task not in record.tasks:  # a task without a head is not part of the model
             continue
         try:
-            examples[task] = split_examples(record.tasks[task], origin, split, data)
+            examples[task] = split_examples(record.tasks[task], origin, part, data)
         except (RequestError, DataError) as error:
             mistakes += error.mistakes
     if mistakes:
@@ -180,6 +196,7 @@ def find_split(record: ModelRecord, folder: Path, split: str, data: Path | None)
 
 def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | None) -> Examples:
     """The examples of one split of a trained task, if its files have not changed since training."""
+    part, split = split, "dev" if split == CHOOSING else split
     task = Task.model_validate(origin.task)
     key, seed = task.key(split, origin.fold), f"{origin.seed}/{spec.name}"
     known = {(file["name"], file["sha256"]) for file in origin.data[split]}  # two folders may have a file of one name
@@ -214,7 +231,8 @@ def split_examples(spec: TaskSpec, origin: TaskOrigin, split: str, data: Path | 
         examples = hold_out_fold({"train": examples}, task, spec.labels.kind, origin.fold, seed).splits[split]
     examples = limit_rows(examples, task, spec.labels.kind, split, seed)
     if split == "dev":
-        _, examples = divide_dev(examples, task, spec.labels.kind)
+        choosing, scored = divide_dev(examples, task, spec.labels.kind)
+        examples = (choosing or scored) if part == CHOOSING else scored
     if split == "train":
         examples = cut_train(examples, task, spec.labels.kind, draw_seed(spec.name, origin.seed, origin.draw))
     return examples

@@ -11,12 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from plait.inference.decision import Decision
 from plait.inference.predictions import Predictions
 from plait.model.encode_texts import AnyModel, average_predictions, embed_inputs, join_embeddings, predict_embedded
 from plait.model.model import Model
 from plait.serving.examples import EMBEDDING, Example
 
 __all__ = ["answer_examples"]
+
+_EVERY_LABEL = Decision(abstain_below=0)  # the server abstains, as each request asks
 
 
 def answer_examples(model: AnyModel, examples: Sequence[Example]) -> tuple[list[dict[str, Any]], np.ndarray]:
@@ -42,7 +45,8 @@ def answer_examples(model: AnyModel, examples: Sequence[Example]) -> tuple[list[
                 predict_embedded(member, name, dict(zip(member.tasks[name].views, each, strict=True)))
                 for member, each in zip(model.members, views, strict=True)
             ]
-            found = [asdict(one) for one in Predictions(spec, average_predictions(model, name, arrays))]
+            every = Predictions(spec, average_predictions(model, name, arrays), decision=_EVERY_LABEL)
+            found = [asdict(one) for one in every]
         for row, answer in zip(rows, found, strict=True):
             answers[row][name] = answer
     return answers, vectors_kD

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import numpy as np
 
 from plait.errors import ExecutionError, RequestError
+from plait.inference.explanation import Explanation, WordWeight
 from plait.inference.prediction import Prediction
 
 __all__ = ["AsyncClient", "Client"]
@@ -90,6 +91,13 @@ class Client:
             )
             for one in results
         ]
+
+    def explain(self, task: str, text: str | tuple[str, ...], *, label: str | None = None) -> Explanation:
+        """Which words of a text, pair or triplet the answer of a task depends on."""
+        body = {"example": text if isinstance(text, str) else list(text), "label": label}
+        found = self._ask(f"/explain/{quote(task, safe='')}", body)["explanation"]
+        words = tuple(tuple(WordWeight(**word) for word in side) for side in found["words"])
+        return Explanation(**{**found, "texts": tuple(found["texts"]), "words": words})
 
     def embed(self, texts: Iterable[str]) -> np.ndarray:
         """Embeddings (texts, width) in float32."""
@@ -208,6 +216,10 @@ class AsyncClient:
     async def analyze(self, texts: Iterable[str]) -> list[tuple[dict[str, Prediction], np.ndarray]]:
         """For each text, what every task that reads one text predicts, and the embedding."""
         return await self._run(partial(self._client.analyze, texts))
+
+    async def explain(self, task: str, text: str | tuple[str, ...], *, label: str | None = None) -> Explanation:
+        """Which words of a text, pair or triplet the answer of a task depends on."""
+        return await self._run(partial(self._client.explain, task, text, label=label))
 
     async def embed(self, texts: Iterable[str]) -> np.ndarray:
         """Embeddings (texts, width) in float32."""

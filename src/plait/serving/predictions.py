@@ -36,12 +36,13 @@ class Wishes:
     def apply(self, prediction: dict[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
         """A prediction with the label by another threshold, or without it, and with the most probable classes only."""
         shares: dict[str, float] | None = prediction["probabilities"]
-        if shares is None or self == Wishes():
+        below = about["abstain_below"] if self.abstain_below is None else self.abstain_below
+        if shares is None or (self == Wishes() and below is None):
             return prediction
         label, score = prediction["label"], prediction["score"]
         if self.threshold is not None:
             label, score = _assign(about, shares, self.threshold)
-        if self.abstain_below is not None and score < self.abstain_below:
+        if below is not None and score < below:
             label = None
         if self.top_k is not None:
             shares = dict(sorted(shares.items(), key=lambda item: -item[1])[: self.top_k])

@@ -5,13 +5,16 @@ n and m texts, D width.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import numpy as np
 import orjson
 from fastapi import APIRouter, Query, Request, Response
 
+from plait.errors import RequestError
 from plait.inference.cosines import unit_vectors
+from plait.inference.explanation import explain_answers, find_words, variants
 from plait.serving.errors import ApiError
 from plait.serving.examples import EMBEDDING
 from plait.serving.predictions import Wishes, relevance
@@ -19,6 +22,8 @@ from plait.serving.schemas import (
     AnalyzeRequest,
     AnalyzeResponse,
     ErrorResponse,
+    ExplainRequest,
+    ExplainResponse,
     ModelResponse,
     PredictRequest,
     PredictResponse,
@@ -33,6 +38,7 @@ from plait.serving.service import Disconnected, Service
 
 __all__ = ["ERRORS", "as_list", "json_response", "leaving", "router", "service_of"]
 
+_MOST_EXPLAINED = 5_000_000  # characters of an example, counted once for each of its words
 _FIELDS = {1: "texts", 2: "pairs", 3: "triplets"}  # texts in an example → the key that holds them
 _ModelName = Annotated[str | None, Query(description="The model to use; the first one if there are several.")]
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -107,6 +113,28 @@ def _columns(task: str, about: Mapping[str, Any], body: PredictRequest) -> tuple
     if rows and isinstance(rows[0], str):
         rows = [rows]
     return [[row[side] for row in rows] for side in range(about["texts"])], needed
+
+
+@router.post("/explain/{task}", name="explain", response_model=ExplainResponse, tags=["tasks"])
+async def _explain(request: Request, task: str, body: ExplainRequest, model: _ModelName = None) -> Response:
+    """Which words a task's answer depends on: what it loses without each of them."""
+    service = service_of(request)
+    served = service.model(model)
+    about = service.task(served, task)
+    texts = as_list(body.example)
+    if len(texts) != about["texts"]:
+        needed = ("one text", "two texts", "three texts")[about["texts"] - 1]
+        message = f"example: the task {task!r} reads {needed}, {len(texts)} given"
+        raise ApiError(422, "invalid_request", message)
+    if (1 + sum(len(find_words(text)) for text in texts)) * sum(map(len, texts)) > _MOST_EXPLAINED:
+        raise ApiError(413, "text_too_long", "example: too many words; send a shorter text")
+    found = await service.ask(served, [task], list(zip(*variants(texts), strict=True)), "example", leaving(request))
+    answers = [answer[task] for answer in found.answers]
+    try:
+        explanation = explain_answers(task, texts, answers, body.label, truncated=found.truncated > 0)
+    except RequestError as error:
+        raise ApiError(422, "invalid_request", str(error).replace("the argument `label`", "label")) from None
+    return json_response({"model": served.name, "explanation": asdict(explanation), "usage": found.usage})
 
 
 @router.post("/analyze", name="analyze", response_model=AnalyzeResponse, tags=["tasks"])

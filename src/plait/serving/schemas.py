@@ -15,6 +15,9 @@ __all__ = [
     "EmbeddingUsage",
     "ErrorDetail",
     "ErrorResponse",
+    "ExplainRequest",
+    "ExplainResponse",
+    "ExplainedExample",
     "ModelEntry",
     "ModelList",
     "ModelResponse",
@@ -30,6 +33,7 @@ __all__ = [
     "StatusResponse",
     "TaskResponse",
     "Usage",
+    "WordResponse",
 ]
 
 _Texts = str | list[str]
@@ -66,7 +70,10 @@ class PredictRequest(_Request):
         None,
         description="The probability from which a yes/no task says yes, and a multilabel task assigns a label.",
     )
-    abstain_below: _Share | None = Field(None, description="The label is null if its probability is lower.")
+    abstain_below: _Share | None = Field(
+        None,
+        description="The label is null if its probability is lower; by default as the model was calibrated, 0: never.",
+    )
 
 
 class AnalyzeRequest(_Request):
@@ -76,6 +83,13 @@ class AnalyzeRequest(_Request):
     tasks: list[str] | None = Field(None, description="Only these tasks.")
     embedding: bool = Field(True, description="Whether to return the embedding.")
     top_k: Annotated[int, Ge(1)] | None = None
+
+
+class ExplainRequest(_Request):
+    """One text, or the texts of one pair or triplet."""
+
+    example: str | Annotated[list[str], Field(min_length=1, max_length=3)]
+    label: str | None = Field(None, description="The class to explain; without it, the predicted one.")
 
 
 class SimilarityRequest(_Request):
@@ -123,6 +137,30 @@ class AnalyzedText(BaseModel):
 class AnalyzeResponse(BaseModel):
     model: str
     results: list[AnalyzedText]
+    usage: Usage
+
+
+class WordResponse(BaseModel):
+    word: str
+    start: int = Field(description="Its first character in the text.")
+    end: int = Field(description="After its last character.")
+    weight: float = Field(description="What the score loses without this word.")
+
+
+class ExplainedExample(BaseModel):
+    """As `plait.Explanation`."""
+
+    task: str
+    label: str | None
+    score: float
+    texts: list[str]
+    words: list[list[WordResponse]]
+    truncated: bool
+
+
+class ExplainResponse(BaseModel):
+    model: str
+    explanation: ExplainedExample
     usage: Usage
 
 
@@ -180,6 +218,7 @@ class TaskResponse(BaseModel):
     labels: list[str] | None
     range: list[float] | None
     threshold: float | None
+    abstain_below: float | None = Field(description="The default of requests; null: every label is given.")
     max_length: int
     head: str
     metric: str

@@ -34,6 +34,7 @@ def describe_model(predictor: Predictor) -> dict[str, Any]:
             "texts": len(spec.text),
             **_labels(spec.labels),
             "threshold": spec.threshold if spec.labels.about.is_yes_no or spec.labels.about.multilabel else None,
+            "abstain_below": spec.abstain_below,
             "max_length": predictor.limit(name),
             "head": spec.head_name,
             "metric": spec.metric,

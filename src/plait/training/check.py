@@ -12,7 +12,7 @@ from plait.recipe.schema import Recipe
 from plait.resolve.run import resolve_run
 from plait.runs.directory import RunDirectory
 from plait.training.estimate import CostEstimate, StagePreview, preview_run, total_cost
-from plait.training.train import as_recipe
+from plait.training.given_recipe import as_recipe
 
 __all__ = ["Check", "check"]
 

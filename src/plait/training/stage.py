@@ -27,6 +27,7 @@ from plait.runs.best_models import RankedModel, update_best_models
 from plait.runs.checkpoint import Position, save_checkpoint
 from plait.runs.directory import RunDirectory
 from plait.runs.records import ConflictLine, MetricsLine, ScoresLine, TrainLine
+from plait.training.trackers import Trackers
 from plait.training.trainer import Trainer
 from plait.world import World
 
@@ -51,6 +52,7 @@ class RunContext:
     progress: Progress
     stop: Callable[[], bool]
     world: World = field(default_factory=World)
+    trackers: Trackers = field(default_factory=Trackers)
 
     @property
     def has_stages(self) -> bool:
@@ -248,6 +250,7 @@ class StageRun:
         )
 
     def _write(self, line: MetricsLine) -> None:
-        """Append a line to metrics.jsonl."""
+        """Append a line to metrics.jsonl, and send it to the trackers."""
         if self.context.world.is_main:
             self.context.metrics.write(json.dumps(line.to_json()) + "\n")
+            self.context.trackers.write(line)

@@ -17,26 +17,25 @@ from plait.model.directory.record import open_directory
 from plait.model.directory.save import save_model
 from plait.model.model import Model
 from plait.progress import Progress, SilentProgress
-from plait.recipe.read import read_recipe, recipe_from
 from plait.recipe.schema import Recipe
-from plait.recipe.tree import Tree, load_tree, plain, use_profile
-from plait.recipe.upgrade import upgrade_recipe
 from plait.resolve.refit import refit_recipe
 from plait.resolve.run import ResolvedRun, ResolvedStage, resolve_run
-from plait.resolve.saved import differences, recipe_differences
-from plait.resolve.single_task import single_task_recipe
-from plait.resolve.variants import VARIANTS, pin_versions, variant_versions
+from plait.resolve.single_task import recipe_of_tasks
+from plait.resolve.variants import variant_versions
 from plait.runs.checkpoint import Position, load_checkpoint, newest_checkpoint, read_position
 from plait.runs.directory import RunDirectory
 from plait.runs.records import ConflictLine, ResultRecord, RunRecord, ScoresLine, StageResult
 from plait.runs.result import Result
 from plait.training.baselines import find_baselines, measure_gains
+from plait.training.calibrate_best import calibrate_best
+from plait.training.given_recipe import as_recipe, resolve_again
 from plait.training.stage import RunContext, StageRun, Stopped
 from plait.training.threads import choose_threads, restore_threads
+from plait.training.trackers import check_trackers, open_trackers
 from plait.training.trainer import Trainer, build_start_model
 from plait.training.warm_heads import SolvedHeads
 
-__all__ = ["Stopped", "as_recipe", "check_unchanged", "resume", "train"]
+__all__ = ["Stopped", "resume", "train", "train_part"]
 
 _Stop = Callable[[], bool]
 
@@ -74,6 +73,7 @@ def train(
         with run.errors_in_rows():
             given = as_recipe(run.store_tables(recipe), data, profile, overrides)
             resolved = resolve_run(given, Path(data) if data else None)
+        check_trackers(resolved.recipe)
         model = build_start_model(resolved)  # whatever can be refused is refused before there is a run
         progress = progress or SilentProgress()
         if threads == "auto":
@@ -116,71 +116,14 @@ def resume(
         run.drop_checkpoints()
     if run.is_finished():
         raise RunError(f"{run.folder}: already finished; its model is {run.best}")
-    tables = run.tables if run.tables.is_dir() else None  # tables of the run move with it
-    folder_of_data = data or tables
-    if recipe is None:
-        given = _saved_recipe(run, folder_of_data, profile, overrides)
-    else:
-        given = as_recipe(recipe, folder_of_data, profile, overrides)
-    resolved = _resolve_as_begun(given, record, Path(data) if data else None)
-    check_unchanged(run, resolved)
+    resolved = resolve_again(run, recipe=recipe, data=data, profile=profile, overrides=overrides)
+    check_trackers(resolved.recipe)
     torch.set_num_threads(record.threads)  # another number of threads would sum in another order
     progress = progress or SilentProgress()
     if torch.__version__ != record.torch:
         progress.note(f"begun with torch {record.torch}, resuming with {torch.__version__}: the last bits may differ")
     with run.locked():
         return _run_to_end(run, resolved, build_start_model(resolved), progress, stop)
-
-
-def as_recipe(
-    source: str | Path | Mapping[str, Any] | Recipe,
-    data: str | Path | None,
-    profile: str | None,
-    overrides: Sequence[str],
-) -> Recipe:
-    """The recipe of a file, a bundled name, a row of a suite (SUITE#ROW), a mapping or a Recipe, with overrides."""
-    folder = Path(data) if data else None
-    if isinstance(source, Recipe):
-        source = source.model_dump(mode="json")
-    if isinstance(source, Mapping):
-        tree = use_profile(Tree(plain(source)), profile)
-        return recipe_from(tree, VARIANTS, data=folder, overrides=_as_list(overrides))
-    return read_recipe(source, VARIANTS, data=folder, profile=profile, overrides=_as_list(overrides))
-
-
-def _saved_recipe(run: RunDirectory, data: str | Path | None, profile: str | None, overrides: Sequence[str]) -> Recipe:
-    """The recipe in a run directory, which an older plait may have written."""
-    tree = load_tree(run.recipe, profile)
-    upgraded = Tree(upgrade_recipe(tree.values), tree.origins)
-    folder = Path(data) if data else None
-    return recipe_from(upgraded, VARIANTS, data=folder, overrides=_as_list(overrides))
-
-
-def _as_list(overrides: str | Sequence[str]) -> Sequence[str]:
-    """A single override in Python may be a bare string."""
-    return [overrides] if isinstance(overrides, str) else overrides
-
-
-def _resolve_as_begun(given: Recipe, record: RunRecord, data: Path | None) -> ResolvedRun:
-    """Resolve a recipe with the versions of its variants that the run began with."""
-    resolved = resolve_run(pin_versions(given, record.variants), data)
-    pinned = pin_versions(resolved.recipe, record.variants)  # heads and losses that the recipe left to the defaults
-    return resolved if pinned == resolved.recipe else resolve_run(pinned, data)
-
-
-def check_unchanged(run: RunDirectory, resolved: ResolvedRun) -> None:
-    """Refuse to resume with another recipe, encoder or data, and show the difference."""
-    record = run.record
-    now = resolved.recipe.model_dump(mode="json")  # files may have moved, their content may not have changed
-    changes = {
-        "recipe": recipe_differences(record.recipe, now, record.variants),
-        "encoder": differences(record.encoder, resolved.checkpoint.digests()),
-        "data": differences(record.data, resolved.stage_fingerprints),
-    }
-    changed = [f"{run.folder}: the {what} has changed: {line}" for what, lines in changes.items() for line in lines]
-    if changed:
-        what_to_do = "undo the change, or start a new run with another `out`"
-        raise RunError(*changed, f"a run can only be resumed unchanged; {what_to_do}")
 
 
 def _record_of(resolved: ResolvedRun, *, baselines: bool, single_task: bool, keep: int) -> RunRecord:
@@ -217,8 +160,12 @@ def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progre
     checkpoint = newest_checkpoint(run.checkpoints)
     position = read_position(checkpoint) if checkpoint else Position()
     run.cut_metrics(position.step if checkpoint else -1)
-    with run.metrics.open("a", encoding="utf-8", buffering=1) as metrics:
-        context = RunContext(run, resolved, metrics, baselines, progress, stop)
+    recipe = resolved.recipe.model_dump(mode="json")
+    with (
+        run.metrics.open("a", encoding="utf-8", buffering=1) as metrics,
+        open_trackers(run, resolved.recipe.tracker, recipe, position.step, progress) as trackers,
+    ):
+        context = RunContext(run, resolved, metrics, baselines, progress, stop, trackers=trackers)
         _train_stage(context, model, position, checkpoint, solved if len(resolved.stages) == 1 else {})
         while position.stage + 1 < len(resolved.stages):
             which = "last" if position.best_score is None else "best"  # without a score the last model counts as best
@@ -226,7 +173,7 @@ def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progre
             load_weights(model, run.best)
             progress.note(f"{context.stage_name(position.stage)} starts from the {which} model of the previous stage")
             _train_stage(context, model, position)
-    _finish(run, resolved, model, position, baselines)
+    _finish(run, resolved, model, position, baselines, progress)
 
 
 def _train_stage(
@@ -279,11 +226,19 @@ def _stage_result(run: RunDirectory, stage: ResolvedStage, position: Position) -
 
 
 def _finish(
-    run: RunDirectory, resolved: ResolvedRun, model: Model, position: Position, baselines: dict[str, Any]
+    run: RunDirectory,
+    resolved: ResolvedRun,
+    model: Model,
+    position: Position,
+    baselines: dict[str, Any],
+    progress: Progress,
 ) -> None:
     last = _stage_result(run, resolved.stages[-1], position)
     digest = _weights_digest(model)
     load_weights(model, run.best)
+    gains = measure_gains(run, resolved, model)
+    if resolved.recipe.calibrate:
+        calibrate_best(run, resolved, model, progress)
     run.write_result(
         ResultRecord(
             best_step=position.best_step,
@@ -297,7 +252,7 @@ def _finish(
             last_weights_sha256=digest,
             kept=position.kept,
             stages=[*position.finished, last] if position.stage else [],
-            gains=measure_gains(run, resolved, model),
+            gains=gains,
         )
     )
 
@@ -325,7 +280,9 @@ def _refit(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _
             progress.note("refit: training once more, on all rows")
             _train_inside(run, part, recipe, "during the refit", progress, stop)
         load_weights(model, part.best)
-    save_model(model, run.best, replace(open_directory(run.best).record.provenance, refit=True))
+    before = open_directory(run.best).record
+    model.tasks = {name: spec.calibrated_like(before.tasks[name]) for name, spec in model.tasks.items()}
+    save_model(model, run.best, replace(before.provenance, refit=True))
     shutil.rmtree(part.folder, ignore_errors=True)
 
 
@@ -347,17 +304,9 @@ def _train_single_tasks(run: RunDirectory, resolved: ResolvedRun, progress: Prog
         if "dev" not in task.splits:
             progress.note(f"{name}: not trained alone, it has no dev data to score")
             continue
-        part = RunDirectory(run.single_tasks / name)
-        if not part.is_trained:
-            progress.note(f"{name}: training it alone")
-            recipe = single_task_recipe(resolved.recipe, name)
-            try:
-                _train_inside(run, part, recipe, f"while training {name} alone", progress, stop)
-            except RecipeError as error:  # a head without weights on a frozen encoder
-                if part.has_begun:
-                    raise
-                progress.note(f"{name}: cannot be trained alone: {error.mistakes[0]}")
-                continue
+        part = train_part(run, run.single_tasks / name, resolved, [name], progress, stop)
+        if part is None:
+            continue
         found = part.read_result().scores.get(name, {})
         if task.spec.metric in found:
             scores[name] = found[task.spec.metric]
@@ -365,8 +314,39 @@ def _train_single_tasks(run: RunDirectory, resolved: ResolvedRun, progress: Prog
     return scores
 
 
+def train_part(
+    run: RunDirectory,
+    place: Path,
+    resolved: ResolvedRun,
+    tasks: Sequence[str],
+    progress: Progress,
+    stop: _Stop,
+    *,
+    again: str = "",
+) -> RunDirectory | None:
+    """Some tasks of a run trained without the others, in a run inside it; None, and a note, if that is impossible.
+
+    `again` is the command that continues after an interruption, by default that which resumes the run.
+    """
+    part = RunDirectory(place)
+    if part.is_trained:
+        return part
+    named = " and ".join(tasks)
+    alone = "alone" if len(tasks) == 1 else "without the others"
+    progress.note(f"{named}: training {'it' if len(tasks) == 1 else 'them'} {alone}")
+    try:
+        recipe = recipe_of_tasks(resolved.recipe, tasks)
+        _train_inside(run, part, recipe, f"while training {named} {alone}", progress, stop, again)
+    except RecipeError as error:  # a head without weights on a frozen encoder
+        if part.has_begun:
+            raise
+        progress.note(f"{named}: cannot be trained {alone}: {error.mistakes[0]}")
+        return None
+    return part
+
+
 def _train_inside(
-    run: RunDirectory, part: RunDirectory, recipe: Recipe, when: str, progress: Progress, stop: _Stop
+    run: RunDirectory, part: RunDirectory, recipe: Recipe, when: str, progress: Progress, stop: _Stop, again: str = ""
 ) -> None:
     """Train a run inside another one, or resume it with the other one's file locations."""
     try:
@@ -375,7 +355,7 @@ def _train_inside(
         else:
             train(recipe, part.folder, baselines=False, progress=progress, stop=stop)
     except Stopped:
-        raise Stopped(f"stopped {when}; resume with plait train --resume {run.folder}") from None
+        raise Stopped(f"stopped {when}; resume with {again or f'plait train --resume {run.folder}'}") from None
 
 
 def _report_data(run: RunDirectory, resolved: ResolvedRun, progress: Progress) -> None:

@@ -24,7 +24,16 @@ from plait.resolve.task import ResolvedTask
 from plait.thread_pool import run_lanes
 from plait.training.objective import Objective, Pass
 
-__all__ = ["MOST_ROWS", "SolvedHeads", "solve_layer", "start_heads"]
+__all__ = [
+    "MOST_ROWS",
+    "SolvedHeads",
+    "as_double",
+    "inputs_of",
+    "loss_of",
+    "output_layer",
+    "solve_layer",
+    "start_heads",
+]
 
 SolvedHeads = dict[str, tuple[Tensor, Tensor]]  # task → weights (C, F) and biases (C,) of the layer of its outputs
 
@@ -49,7 +58,7 @@ def start_heads(
 
     What is in `solved` is taken from there, what is not is added.
     """
-    layers = {name: layer for name in tasks if objectives[name].predicts and (layer := _output_layer(model, name))}
+    layers = {name: layer for name in tasks if objectives[name].predicts and (layer := output_layer(model, name))}
     unsolved = {name: layer for name, layer in layers.items() if name not in solved}
     if unsolved:
         progress.begin("starting heads from the frozen encoder", len(unsolved))
@@ -59,10 +68,10 @@ def start_heads(
         rows = np.linspace(0, len(train) - 1, min(MOST_ROWS, len(train))).astype(int).tolist()
         chosen = train.chosen(rows)
         own = {view: tokens[name][view].chosen(rows) for view in model.tasks[name].views}
-        inputs_nF = _inputs_of(layer, model, name, embed_tables(model, own))
+        inputs_nF = inputs_of(layer, model, name, embed_tables(model, own))
         strata = tasks[name].spec.labels.about.strata(chosen.labels)
         folds = k_folds(chosen.texts, strata, min(FOLDS, len(rows)), f"{seed}/{name}").parts
-        label_n, loss = _as_double(chosen.labels), _loss_of(objectives[name])
+        label_n, loss = as_double(chosen.labels), loss_of(objectives[name])
         solved[name] = solve_layer(
             layer.out_features, inputs_nF, label_n, loss, folds, free=tasks[name].spec.head_class.unpenalised
         )
@@ -76,13 +85,13 @@ def start_heads(
             layer.bias.copy_(bias_C)
 
 
-def _as_double(labels_n: np.ndarray) -> Tensor:
+def as_double(labels_n: np.ndarray) -> Tensor:
     """Labels as a tensor: scores in the precision of the solver, classes as they are."""
     found = torch.from_numpy(labels_n)
     return found.double() if found.is_floating_point() else found
 
 
-def _output_layer(model: Model, task: str) -> nn.Linear | None:
+def output_layer(model: Model, task: str) -> nn.Linear | None:
     """The linear layer that produces the outputs of a task's head, if it has one that is trained."""
     head = model.head(task)
     if not isinstance(head, Head) or head.output_layer is None:
@@ -91,7 +100,7 @@ def _output_layer(model: Model, task: str) -> nn.Linear | None:
     return layer if isinstance(layer, nn.Linear) and layer.weight.requires_grad else None
 
 
-def _inputs_of(layer: nn.Linear, model: Model, task: str, views: Mapping[str, Tensor]) -> Tensor:
+def inputs_of(layer: nn.Linear, model: Model, task: str, views: Mapping[str, Tensor]) -> Tensor:
     """What the layer receives (n, F) for the embeddings of all views."""
     received: list[Tensor] = []
     hook = layer.register_forward_pre_hook(lambda module, given: received.append(given[0]))
@@ -103,7 +112,7 @@ def _inputs_of(layer: nn.Linear, model: Model, task: str, views: Mapping[str, Te
     return received[0].double().cpu()
 
 
-def _loss_of(objective: Objective) -> _Loss:
+def loss_of(objective: Objective) -> _Loss:
     """The losses of a task that follow from its outputs alone, whatever its weight beside other tasks."""
 
     weights_C = objective.class_weights_C

@@ -72,7 +72,7 @@ def test_a_newer_format_is_refused(copy):
     manifest = json.loads((copy / "manifest.json").read_text())
     manifest["sha256"]["plait.json"] = hashlib.sha256(text.encode()).hexdigest()
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ModelError, match="format 99, but this plait reads 1; update plait"):
+    with pytest.raises(ModelError, match="format 99, but this plait reads 1 and 2; update plait"):
         plait.load(copy)
 
 

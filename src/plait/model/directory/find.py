@@ -1,9 +1,8 @@
 """Where a plait model is: its directory, a run, or the hub."""
 
-import re
 from pathlib import Path
 
-from plait.encoder.find import SETTINGS, fetch
+from plait.encoder.find import SETTINGS, fetch, is_owner_and_name
 from plait.errors import ModelError
 from plait.files import read_json
 
@@ -11,7 +10,6 @@ __all__ = ["COPY_AGAIN", "MANIFEST", "RECORD", "find_model"]
 
 RECORD, MANIFEST = "plait.json", "manifest.json"
 COPY_AGAIN = "copy the whole model directory again"
-_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")  # OWNER/NAME
 
 
 def find_model(source: str | Path) -> Path | None:
@@ -32,7 +30,7 @@ def find_model(source: str | Path) -> Path | None:
 def _is_hub_name(source: str | Path) -> bool:
     """Whether this is OWNER/NAME, and not the path of something that is missing from a folder here."""
     path = Path(source)
-    return bool(_HUB_NAME.fullmatch(str(source))) and not path.exists() and not path.parent.exists()
+    return is_owner_and_name(str(source)) and not path.exists() and not path.parent.exists()
 
 
 def _fetch_model(name: str) -> Path | None:

@@ -31,7 +31,8 @@ __all__ = [
     "verify_files",
 ]
 
-_FORMAT = 1
+_FORMAT = 1  # a model once written loads for ever
+_CALIBRATED_FORMAT = 2  # has temperatures, which an older plait would ignore
 POOLING_TENSOR = "pooling.token_scores"  # in heads.safetensors
 
 
@@ -47,6 +48,7 @@ class Provenance:
     kept: dict[str, Any] = field(default_factory=dict)  # task of an earlier model → where its data came from
     refit: bool = False  # whether it was trained again with the dev rows; the scores are from before
     members: list[dict[str, Any]] = field(default_factory=list)  # the models that were averaged
+    calibration: dict[str, Any] = field(default_factory=dict)  # task → what it was fitted on, and the effect
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,11 @@ class ModelRecord:
         kind = {"kind": "ensemble"} if self.is_ensemble else {}
         encoder = {"pooling": self.pooling, "normalise": self.normalise, "shared_layer": self.shared_layer}
         provenance = asdict(self.provenance)
-        for key in ("members", "refit"):
+        for key in ("members", "refit", "calibration"):
             if not provenance[key]:
                 del provenance[key]
         return {
-            "format": _FORMAT,
+            "format": _CALIBRATED_FORMAT if any(spec.is_calibrated for spec in self.tasks.values()) else _FORMAT,
             **kind,
             "plait": plait.__version__,
             **({} if self.is_ensemble else encoder),
@@ -154,8 +156,9 @@ def open_directory(source: str | Path) -> ModelDirectory:
         value = dict(read_json(folder / RECORD))
     except ValueError:
         raise ModelError(f"{folder}/{RECORD}: not valid JSON; {COPY_AGAIN}") from None
-    if value.get("format") != _FORMAT:
-        raise ModelError(f"{folder}: format {value.get('format')}, but this plait reads {_FORMAT}; update plait")
+    if value.get("format") not in (_FORMAT, _CALIBRATED_FORMAT):
+        reads = f"{_FORMAT} and {_CALIBRATED_FORMAT}"
+        raise ModelError(f"{folder}: format {value.get('format')}, but this plait reads {reads}; update plait")
     try:
         record = ModelRecord.from_json(value)
     except (KeyError, TypeError):

@@ -12,7 +12,10 @@ __all__ = ["draw_differences", "draw_run_curves", "draw_suite_column"]
 
 
 def draw_differences(
-    rows: Sequence[Mapping[str, Any]], tasks: Sequence[str], colours: Mapping[str, str]
+    rows: Sequence[Mapping[str, Any]],
+    tasks: Sequence[str],
+    colours: Mapping[str, str],
+    title: str = "difference from the first run",
 ) -> dict[str, Any]:
     """Differences with intervals; a row has `task`, `run`, `difference`, `low` and `high`."""
     base = alt.Chart(values_of(rows)).encode(
@@ -31,7 +34,7 @@ def draw_differences(
     )
     zero = alt.Chart(values_of([{"zero": 0}])).mark_rule().encode(x=alt.X("zero", type="quantitative"))
     ranges = base.mark_rule(strokeWidth=3, opacity=0.5).encode(
-        x=alt.X("low", type="quantitative", title="difference from the first run"), x2="high"
+        x=alt.X("low", type="quantitative", title=title), x2="high"
     )
     dots = base.mark_point(filled=True, size=80, opacity=1).encode(x=alt.X("difference", type="quantitative"))
     return as_spec(zero, ranges, dots, height=max(70, 26 * len(rows)))

@@ -60,6 +60,10 @@ function pythonCall(path, base, body) {
   const head = `${state.token ? "import os\n\n" : ""}import plait\n\nclient = plait.Client(${options.join(", ")})\n`;
   const [first, task] = path.split("/");
   if (first === "predict") return `${head}client.predict(${JSON.stringify(task)}, ${pythonValue(body.texts ?? body.pairs)})`;
+  if (first === "explain") {
+    const example = Array.isArray(body.example) ? `(${body.example.map(pythonValue).join(", ")})` : pythonValue(body.example);
+    return `${head}client.explain(${JSON.stringify(task)}, ${example})`;
+  }
   const call = { analyze: [body.texts], similarity: [body.first], rerank: [body.query, body.texts] }[first];
   const extra = first === "rerank" && body.task ? `, task=${JSON.stringify(body.task)}` : "";
   return `${head}client.${first}(${call.map(pythonValue).join(", ")}${extra})`;

@@ -33,7 +33,7 @@ async function refresh() {
   find("calls").hidden = !panel;
   if (!model || !panel) return;
   try {
-    await panel.run(model, pending.signal);
+    await panel.run(model, pending.signal, report);
     find("problem").hidden = true;
   } catch (error) {
     report(error);

@@ -27,7 +27,7 @@ export const ask = {
   prepare(model) {
     find("ask-pair").hidden = tasksOf(model, 2).length === 0;
   },
-  async run(model, signal) {
+  async run(model, signal, fail) {
     const first = find("ask-first").value.trim();
     const second = find("ask-second").value.trim();
     const place = find("ask-answers");
@@ -42,7 +42,12 @@ export const ask = {
     const found = { ...analyzed?.results[0].tasks };
     pairs.forEach(([name], index) => { found[name] = paired[index].predictions[0]; });
     const cards = Object.keys(model.tasks).filter((name) => found[name])
-      .map((name) => card(name, model.tasks[name], found[name], order(model, name)));
+      .map((name) => {
+        const example = model.tasks[name].texts === 1 ? first : [first, second];
+        const explain = () => post(`explain/${name}`, { example }, { signal })
+          .then((answer) => answer.explanation).catch((error) => fail(error));
+        return card(name, model.tasks[name], found[name], order(model, name), explain);
+      });
     place.replaceChildren(...cards);
     if (!second && tasksOf(model, 2).length) {
       const names = tasksOf(model, 2).map(([name]) => name).join(", ");

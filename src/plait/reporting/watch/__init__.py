@@ -1,0 +1,1 @@
+"""`plait watch`: a page on this machine that draws the curves of runs while they train."""

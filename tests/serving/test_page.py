@@ -79,15 +79,15 @@ def test_a_second_text_is_compared_with_the_first(page, served):
     assert page.locator(".card").count() == len(pairs) + len(tasks_of(served, 1))
 
 
-def test_a_card_shows_which_words_its_answer_depends_on(page, address):
-    name = next(name for name, task in tasks_of(address, 1).items() if task["kind"] == "classes")
+def test_a_card_shows_which_words_its_answer_depends_on(page, served):
+    name = next(name for name, task in tasks_of(served, 1).items() if task["kind"] == "classes")
     text = f"Quite another {HOSTILE}"
     page.fill("#ask-first", text)
     sync_api.expect(page.locator("#python")).to_contain_text("Quite another", timeout=WAIT)  # the server has answered
     page.wait_for_function("document.querySelectorAll('.stale').length === 0")
     card(page, name).get_by_role("button", name="Which words?").click()
     wait_for_text(card(page, name).locator(".words"), text)
-    found = post(address, f"explain/{name}", {"example": text})["explanation"]["words"][0]
+    found = served.post(f"/explain/{name}", {"example": text})["explanation"]["words"][0]
     marks = card(page, name).locator("mark")
     assert marks.all_text_contents() == [word["word"] for word in found]
     assert marks.first.get_attribute("title") == f"{found[0]['weight']:+.3f}"

@@ -59,7 +59,7 @@ $(VENV)/.installed-for-tests: $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.installed-for-slow-tests: $(VENV)/.installed-for-tests
-	@$(PIP) -c constraints.txt -e ".[mteb]"
+	@$(PIP) -c constraints.txt -e ".[mlflow,mteb,trackio,wandb]"
 	@touch $@
 
 clean:

@@ -18,7 +18,7 @@ def classes() -> list[type[Exception]]:
 def tree(root: type[Exception], before: str = "") -> list[str]:
     """The subclasses of a class as the docstring draws them, in the order of their definition."""
     lines = []
-    children = root.__subclasses__()
+    children = [child for child in root.__subclasses__() if not child.__name__.startswith("_")]
     for child in children:
         last = child is children[-1]
         lines.append(f"{before}{'└── ' if last else '├── '}{child.__name__}")

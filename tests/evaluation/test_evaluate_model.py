@@ -129,7 +129,7 @@ def test_messages_name_arguments_from_python_and_options_on_the_command_line(tra
     assert str(caught.value) == "`mistakes` wrong.txt: unknown file format; use .csv or .jsonl"
     assert as_options(str(caught.value)) == "--mistakes wrong.txt: unknown file format; use .csv or .jsonl"
     assert as_options("the argument `texts`: text 0 is empty") == "TEXT: text 0 is empty"
-    assert as_options("`label` stays") == "`label` stays"
+    assert as_options("`learn` stays") == "`learn` stays"
 
 
 def test_notebooks_show_the_scores(found):

@@ -9,7 +9,7 @@ import pytest
 
 import plait
 from plait.errors import ExecutionError, RequestError
-from plait.inference.explanation import WordWeight
+from plait.inference.explanation import ExplainedWord
 
 
 class Scripted(ThreadingHTTPServer):
@@ -119,7 +119,7 @@ def test_an_explanation_is_that_of_python(scripted):
     scripted.script = [(200, {}, json.dumps({"explanation": found}).encode())]
     with plait.Client(scripted.address) as client:
         explanation = client.explain("near", ("a", "b"))
-    words = ((WordWeight("a", 0, 1, 0.5),), ())
+    words = ((ExplainedWord("a", 0, 1, 0.5),), ())
     assert explanation == plait.Explanation("near", None, 2.5, ("a", "b"), words)
     path, _, content = scripted.asked[0]
     assert path == "/explain/near" and json.loads(content) == {"example": ["a", "b"]}

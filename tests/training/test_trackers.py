@@ -11,7 +11,7 @@ import plait
 from plait.errors import RecipeError
 from plait.runs.records import ConflictLine, ScoresLine, TrainLine
 from plait.training import trackers
-from plait.training.trackers import TRACKERS, values_of
+from plait.training.trackers import TRACKERS, numbers_of
 
 
 def losses_of(run: Path) -> list[tuple[int, str, float]]:
@@ -23,12 +23,12 @@ def losses_of(run: Path) -> list[tuple[int, str, float]]:
 
 
 def test_numbers_of_a_line_have_names():
-    assert values_of(TrainLine(1, None, 0, {"mood": 0.5, "near": math.nan})) == {"loss/mood": 0.5}
-    assert values_of(ConflictLine(1, None, {"mood/near": -0.5, "mood/same": None})) == {"cosine/mood/near": -0.5}
+    assert numbers_of(TrainLine(1, None, 0, {"mood": 0.5, "near": math.nan})) == {"loss/mood": 0.5}
+    assert numbers_of(ConflictLine(1, None, {"mood/near": -0.5, "mood/same": None})) == {"cosine/mood/near": -0.5}
     line = ScoresLine(
         1, None, 0, dev={"mood": {"accuracy": 1}}, kept={}, recall={}, train={"mood": {"accuracy": 0.5}}, mean=1.0
     )
-    assert values_of(line) == {"dev/mood/accuracy": 1.0, "train/mood/accuracy": 0.5, "mean": 1.0}
+    assert numbers_of(line) == {"dev/mood/accuracy": 1.0, "train/mood/accuracy": 0.5, "mean": 1.0}
 
 
 class Recorder:

@@ -11,7 +11,7 @@ from typing import Any
 
 from plait.errors import RequestError, did_you_mean
 
-__all__ = ["Explanation", "WordWeight", "explain_answers", "find_words", "variants"]
+__all__ = ["ExplainedWord", "Explanation", "explain_answers", "find_words", "variants"]
 
 # Words with their inner hyphens and apostrophes, single Chinese and Japanese characters, runs of other signs.
 _ALONE = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -20,7 +20,7 @@ _NOTHING = "."  # in place of a text whose only word is left out: there is no em
 
 
 @dataclass(frozen=True)
-class WordWeight:
+class ExplainedWord:
     """A word of a text, where it stands, and what the answer loses without it."""
 
     word: str
@@ -41,11 +41,11 @@ class Explanation:
     label: str | None
     score: float
     texts: tuple[str, ...]
-    words: tuple[tuple[WordWeight, ...], ...]  # of each text
+    words: tuple[tuple[ExplainedWord, ...], ...]  # of each text
     truncated: bool = False  # words beyond the limit have no weight
 
     @property
-    def strongest(self) -> list[tuple[int, WordWeight]]:
+    def strongest(self) -> list[tuple[int, ExplainedWord]]:
         """The words of all texts with the number of their text, from 0; the largest weights, of either sign, first."""
         every = [(side, word) for side, words in enumerate(self.words) for word in words]
         return sorted(every, key=lambda entry: -abs(entry[1].weight))
@@ -99,7 +99,7 @@ def explain_answers(
         ends.append(ends[-1] + len(found))
     words = tuple(
         tuple(
-            WordWeight(text[start:end], start, end, scores[0] - without)
+            ExplainedWord(text[start:end], start, end, scores[0] - without)
             for (start, end), without in zip(found, scores[first:last], strict=True)
         )
         for text, found, (first, last) in zip(texts, spans, pairwise(ends), strict=True)

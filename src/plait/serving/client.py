@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import numpy as np
 
 from plait.errors import ExecutionError, RequestError
-from plait.inference.explanation import Explanation, WordWeight
+from plait.inference.explanation import ExplainedWord, Explanation
 from plait.inference.prediction import Prediction
 
 __all__ = ["AsyncClient", "Client"]
@@ -96,7 +96,7 @@ class Client:
         """Which words of a text, pair or triplet the answer of a task depends on."""
         body = {"example": text if isinstance(text, str) else list(text), "label": label}
         found = self._ask(f"/explain/{quote(task, safe='')}", body)["explanation"]
-        words = tuple(tuple(WordWeight(**word) for word in side) for side in found["words"])
+        words = tuple(tuple(ExplainedWord(**word) for word in side) for side in found["words"])
         return Explanation(**{**found, "texts": tuple(found["texts"]), "words": words})
 
     def embed(self, texts: Iterable[str]) -> np.ndarray:

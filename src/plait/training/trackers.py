@@ -18,13 +18,13 @@ from plait.recipe.schema import Recipe
 from plait.runs.directory import RunDirectory
 from plait.runs.records import ConflictLine, MetricsLine, ScoresLine, TrainLine
 
-__all__ = ["TRACKERS", "Trackers", "check_trackers", "open_trackers", "values_of"]
+__all__ = ["TRACKERS", "Trackers", "check_trackers", "numbers_of", "open_trackers"]
 
 _PROJECT = "plait"  # of a tracker that groups runs, unless its own settings say otherwise
 
 
 @dataclass(frozen=True)
-class TrackedRun:
+class _TrackedRun:
     """What a tracker is told about a run."""
 
     folder: Path
@@ -34,7 +34,7 @@ class TrackedRun:
     known: str | None  # what the tracker called the run before it was resumed
 
 
-class Tracker(Protocol):
+class _Tracker(Protocol):
     """Receives the metrics of one run."""
 
     @property
@@ -45,12 +45,12 @@ class Tracker(Protocol):
     def close(self) -> None: ...
 
 
-class TensorBoard:
+class _TensorBoard:
     """Event files in RUN/tensorboard."""
 
     known = None
 
-    def __init__(self, run: TrackedRun) -> None:
+    def __init__(self, run: _TrackedRun) -> None:
         from tensorboardX import SummaryWriter
 
         purge = {"purge_step": run.step + 1} if run.step else {}  # steps that a resumed run repeats
@@ -64,10 +64,10 @@ class TensorBoard:
         self.writer.close()
 
 
-class MLflow:
+class _MLflow:
     """A run in MLflow, wherever its own settings point."""
 
-    def __init__(self, run: TrackedRun) -> None:
+    def __init__(self, run: _TrackedRun) -> None:
         from mlflow.tracking import MlflowClient
 
         self.client = MlflowClient()
@@ -92,10 +92,10 @@ class MLflow:
         self.client.set_terminated(self.known)
 
 
-class WandB:
+class _WandB:
     """A run of Weights & Biases; its files are in RUN/wandb."""
 
-    def __init__(self, run: TrackedRun) -> None:
+    def __init__(self, run: _TrackedRun) -> None:
         import wandb
 
         project = os.environ.get("WANDB_PROJECT", _PROJECT)
@@ -111,10 +111,10 @@ class WandB:
         self.run.finish()
 
 
-class Trackio:
+class _Trackio:
     """A run of trackio, in its own database on this machine."""
 
-    def __init__(self, run: TrackedRun) -> None:
+    def __init__(self, run: _TrackedRun) -> None:
         import trackio
 
         resume = "allow" if run.known else "never"
@@ -132,15 +132,15 @@ class Trackio:
 class _Entry:
     """How a tracker is started, and the module that it needs."""
 
-    start: Callable[[TrackedRun], Tracker]
+    start: Callable[[_TrackedRun], _Tracker]
     module: str
 
 
 TRACKERS: Mapping[str, _Entry] = {
-    "tensorboard": _Entry(TensorBoard, "tensorboardX"),
-    "mlflow": _Entry(MLflow, "mlflow"),
-    "wandb": _Entry(WandB, "wandb"),
-    "trackio": _Entry(Trackio, "trackio"),
+    "tensorboard": _Entry(_TensorBoard, "tensorboardX"),
+    "mlflow": _Entry(_MLflow, "mlflow"),
+    "wandb": _Entry(_WandB, "wandb"),
+    "trackio": _Entry(_Trackio, "trackio"),
 }
 
 
@@ -156,10 +156,10 @@ class Trackers:
     """All trackers of a run; one that fails is given up with a note, and the run goes on."""
 
     def __init__(self, progress: Progress | None = None) -> None:
-        self._open: dict[str, Tracker] = {}
+        self._open: dict[str, _Tracker] = {}
         self._progress = progress or SilentProgress()
 
-    def start(self, name: str, run: TrackedRun) -> str | None:
+    def start(self, name: str, run: _TrackedRun) -> str | None:
         """Start a tracker; returns what finds the run again."""
         with self._giving_up(name):
             self._open[name] = TRACKERS[name].start(run)
@@ -167,7 +167,7 @@ class Trackers:
 
     def write(self, line: MetricsLine) -> None:
         """Send the numbers of a line of metrics.jsonl."""
-        values = values_of(line)
+        values = numbers_of(line)
         for name, tracker in list(self._open.items()):
             with self._giving_up(name):
                 tracker.log(values, line.step)
@@ -195,7 +195,7 @@ def open_trackers(
     trackers = Trackers(progress)
     known = read_json(run.trackers) if run.trackers.is_file() else {}
     for name in names:
-        tracked = TrackedRun(run.folder, run.folder.resolve().name, recipe, step, known.get(name))
+        tracked = _TrackedRun(run.folder, run.folder.resolve().name, recipe, step, known.get(name))
         if (found := trackers.start(name, tracked)) and found != known.get(name):
             known = {**known, name: found}
             write_json(run.trackers, known)
@@ -205,7 +205,7 @@ def open_trackers(
         trackers.close()
 
 
-def values_of(line: MetricsLine) -> dict[str, float]:
+def numbers_of(line: MetricsLine) -> dict[str, float]:
     """The numbers of a line by name: loss/TASK, dev/TASK/METRIC, train/TASK/METRIC, mean, cosine/TASK/TASK."""
     found: dict[str, float | None] = {}
     if isinstance(line, TrainLine):

@@ -10,6 +10,7 @@ from plait.errors import NotFiniteError
 from plait.progress import SilentProgress
 from plait.runs.checkpoint import Position
 from plait.runs.directory import RunDirectory
+from plait.runs.metrics_file import open_metrics
 from plait.training.stage import RunContext, StageRun
 from plait.training.step import train_step
 from plait.training.train import _record_of as record_of
@@ -134,7 +135,7 @@ def test_surgery_reduces_the_row_of_each_task_before_it_mixes_them(tiny_recipe):
 def test_only_the_main_process_writes(rank, tiny_recipe, tmp_path):
     resolved = resolve(tiny_recipe())
     run = RunDirectory(tmp_path / "run")
-    with run.locked(), (tmp_path / "metrics.jsonl").open("w") as metrics:
+    with run.locked(), open_metrics(tmp_path / "metrics.jsonl", run.check_present) as metrics:
         run.create(record_of(resolved, baselines=False, single_task=False, keep=1), resolved.recipe, {})
         context = RunContext(run, resolved, metrics, {}, SilentProgress(), lambda: False, TwoProcesses(rank))
         trainer = Trainer(resolved.stages[-1], build_start_model(resolved))

@@ -7,7 +7,7 @@ PlaitError
 ├── ModelError       a model directory is incomplete, modified, or of a newer format
 ├── RunError         a run directory cannot be used in this way
 ├── RequestError     a call or command asks for something that the model cannot do
-├── NotFiniteError   a loss or gradient became infinite or NaN
+├── NotFiniteError   a loss, gradient, weight or output became infinite or NaN
 └── ExecutionError   a valid request failed while running
 """
 
@@ -15,6 +15,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 __all__ = [
+    "OUT_OF_MEMORY",
     "DataError",
     "EncoderError",
     "ExecutionError",
@@ -25,9 +26,12 @@ __all__ = [
     "RequestError",
     "RunError",
     "did_you_mean",
+    "is_out_of_memory",
 ]
 
 _LISTED = 20  # words that a message lists at most
+OUT_OF_MEMORY = "out of memory; try a smaller batch_size or max_length, or a smaller encoder or head"
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc", "cannot allocate memory")
 
 
 class PlaitError(Exception):
@@ -65,7 +69,7 @@ class RequestError(PlaitError):
 
 
 class NotFiniteError(PlaitError):
-    """A loss or gradient became infinite or NaN; the weights were left unchanged."""
+    """A loss, gradient, weight or output became infinite or NaN; nothing was saved or answered."""
 
     exit_code = 1  # the work failed
 
@@ -87,3 +91,10 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
         return f"did you mean {close[0]!r}?"
     more = f" and {len(choices) - _LISTED} others" if len(choices) > _LISTED else ""
     return f"allowed: {', '.join(choices[:_LISTED]) or 'none'}{more}"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python, numpy or torch could not allocate memory, on a CPU or another device."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _NO_MEMORY)
+    )

@@ -11,8 +11,15 @@ from optimizers import give_gradients, optimizer_for
 from plait.errors import RunError
 from plait.model.model import Model
 from plait.runs.best_models import RankedModel
-from plait.runs.checkpoint import Position, load_checkpoint, newest_checkpoint, read_position, save_checkpoint
-from plait.runs.records import StageResult
+from plait.runs.checkpoint import (
+    Position,
+    find_checkpoints,
+    load_checkpoint,
+    read_position,
+    save_checkpoint,
+    verify_checkpoint,
+)
+from plait.runs.records import MetricsMark, StageResult
 
 POSITION = Position(
     stage=1,
@@ -26,13 +33,14 @@ POSITION = Position(
     kept=[RankedModel("epoch1", 36, 0.5)],
     began=30,
     finished=[StageResult(["near"], 30, 24, 0.4, {"near": {"pearson": 0.4}}, {})],
+    metrics=MetricsMark(12, "ab" * 32),
 )
 
 
 def save(folder: Path, model: Model, optimizer: torch.optim.Optimizer, step: int = 40) -> Path:
     save_checkpoint(folder, {"": model}, optimizer, Position(step=step))
-    found = newest_checkpoint(folder)
-    assert found is not None and found.name == f"step-{step:08d}"
+    found = find_checkpoints(folder)[0]
+    assert found.name == f"step-{step:08d}"
     return found
 
 
@@ -90,8 +98,7 @@ def test_later_steps_do_not_change_a_checkpoint_that_was_loaded(make_model, tmp_
 def test_a_position_is_read_as_it_was_written(make_model, tmp_path):
     model = make_model()
     save_checkpoint(tmp_path, {"": model}, optimizer_for(model), POSITION)
-    found = newest_checkpoint(tmp_path)
-    assert found is not None and read_position(found) == POSITION
+    assert read_position(find_checkpoints(tmp_path)[0]) == POSITION
     assert POSITION.step_in_stage == 10
 
 
@@ -103,28 +110,50 @@ def test_the_next_stage_begins_where_the_last_one_ended():
     assert after.finished == [*POSITION.finished, result] and after.seconds == POSITION.seconds
 
 
-def test_only_the_newest_checkpoint_stays(make_model, tmp_path):
+def test_the_newest_two_checkpoints_stay(make_model, tmp_path):
     model = make_model()
     optimizer = optimizer_for(model)
     folder = tmp_path / "checkpoints"
-    assert newest_checkpoint(folder) is None
+    assert find_checkpoints(folder) == []
     for step in (9, 10, 11):
         save(folder, model, optimizer, step)
-    assert [path.name for path in folder.iterdir()] == ["step-00000011"]
+    assert [path.name for path in find_checkpoints(folder)] == ["step-00000011", "step-00000010"]
+    save_checkpoint(folder, {"": model}, optimizer, Position(step=10))  # step 11 was damaged, and comes again
+    assert [path.name for path in find_checkpoints(folder)] == ["step-00000010"]
 
 
-@pytest.mark.parametrize("file", ["weights.safetensors", "optimizer.safetensors"])
-@pytest.mark.parametrize("damage", ["cut", "missing"])
+FILES = ["weights.safetensors", "optimizer.safetensors", "position.json", "manifest.json"]
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("damage", ["cut", "missing", "flip", "renamed"])
 def test_a_damaged_checkpoint_is_refused(make_model, tmp_path, file, damage):
     model = make_model()
     optimizer = optimizer_for(model)
+    give_gradients(model, 1)
+    optimizer.step()
     place = save(tmp_path, model, optimizer)
+    verify_checkpoint(place, needs_manifest=True)
+    content = bytearray((place / file).read_bytes())
+    (place / file).unlink()
     if damage == "cut":
-        (place / file).write_bytes((place / file).read_bytes()[:-1])
-    else:
-        (place / file).unlink()
-    with pytest.raises(RunError, match=r"step-00000040: damaged \(.*\); delete it to start the run again"):
-        load_checkpoint(place, {"": model}, optimizer)
+        (place / file).write_bytes(content[: len(content) // 2])
+    elif damage == "flip":
+        content[len(content) // 2] ^= 1
+        (place / file).write_bytes(content)
+    elif damage == "renamed":
+        (place / f"{file}.old").write_bytes(content)
+    with pytest.raises(RunError, match=r"step-00000040: damaged \(.*\)$"):
+        verify_checkpoint(place, needs_manifest=True)
+
+
+@pytest.mark.parametrize("text", ["{}", '{"sha256": {}}', "[]", '{"sha256": {"position.json": "0"}}'])
+def test_an_incomplete_manifest_is_refused(make_model, tmp_path, text):
+    model = make_model()
+    place = save(tmp_path, model, optimizer_for(model))
+    (place / "manifest.json").write_text(text)
+    with pytest.raises(RunError, match=r"step-00000040: damaged"):
+        verify_checkpoint(place, needs_manifest=False)
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"unknown": 1}'])
@@ -141,13 +170,14 @@ def test_weights_that_no_module_asks_for_are_refused(make_model, tmp_path):
     optimizer = optimizer_for(model)
     extra = torch.nn.Linear(2, 2)
     save_checkpoint(tmp_path, {"": model, "losses/mood/0-x/": extra}, optimizer, POSITION)
-    place = newest_checkpoint(tmp_path)
+    (place,) = find_checkpoints(tmp_path)
     with pytest.raises(RunError, match="unknown weights: losses/mood/0-x/bias, losses/mood/0-x/weight"):
         load_checkpoint(place, {"": model}, optimizer)
 
 
 def test_a_checkpoint_of_plait_0_1_is_read():
     place = Path(__file__).parent.parent / "fixtures/plait-0.1/run/checkpoints/step-00000005"
+    verify_checkpoint(place, needs_manifest=False)
     position = read_position(place)
     assert (position.step, position.epoch, position.step_in_epoch, position.best_step) == (5, 1, 2, 3)
     assert position.kept == [RankedModel(**json.loads((place / "position.json").read_text())["kept"][0])]

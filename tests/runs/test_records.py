@@ -10,6 +10,7 @@ from plait.errors import RunError
 from plait.files import write_json
 from plait.runs.best_models import RankedModel
 from plait.runs.directory import RunDirectory
+from plait.runs.metrics_file import read_metrics
 from plait.runs.records import (
     ConflictLine,
     ResultRecord,
@@ -18,7 +19,6 @@ from plait.runs.records import (
     StageResult,
     TrainLine,
     parse_line,
-    read_lines,
 )
 
 FIXTURE = Path(__file__).parent.parent / "fixtures/plait-0.1"
@@ -144,7 +144,7 @@ def test_a_damaged_line_is_a_value_error(text):
 
 
 def test_the_lines_of_plait_0_1_are_read():
-    lines = list(read_lines(FIXTURE / "run/metrics.jsonl"))
+    lines = list(read_metrics(FIXTURE / "run/metrics.jsonl"))
     assert [(type(line), line.step) for line in lines] == [
         (TrainLine, 1),
         (TrainLine, 2),

@@ -5,6 +5,7 @@ import pytest
 
 import plait
 from plait.data.prediction_arrays import PredictionArrays
+from plait.errors import RunError
 from plait.progress import SilentProgress
 from plait.runs.directory import RunDirectory
 from plait.training.baselines import FROZEN, MAJORITY, ZERO_SHOT, _best_threshold, predict_baselines, score_baselines
@@ -93,9 +94,17 @@ def test_predictions_of_baselines_are_read_as_they_were_written(tmp_path):
         }
     }
     run.write_baseline_predictions(answers)
+    run.write_baselines({"dev": {FROZEN: {"near": 0.5}}})
+    assert run.read_baselines() == {"dev": {FROZEN: {"near": 0.5}}}
     found = run.read_baseline_predictions()
     assert list(found["dev"][FROZEN]) == ["a/b", "near"]
     assert np.array_equal(found["dev"][FROZEN]["a/b"].probabilities, chances)
     assert found["dev"][FROZEN]["near"].probabilities is None
     (tmp_path / "baselines.npz").write_bytes(b"damaged")
-    assert run.read_baseline_predictions() == {}
+    with pytest.raises(
+        RunError, match=r"baselines\.npz: missing or damaged; delete baselines\.json and "
+    ):
+        run.read_baseline_predictions()
+    (tmp_path / "baselines.json").write_text((tmp_path / "baselines.json").read_text().replace("0.5", "0.6"))
+    with pytest.raises(RunError, match=r"baselines\.json: damaged; delete "):
+        run.read_baselines()

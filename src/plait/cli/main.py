@@ -9,7 +9,7 @@ import click
 
 from plait import __version__
 from plait.cli.option_names import as_options
-from plait.errors import PlaitError
+from plait.errors import OUT_OF_MEMORY, PlaitError, is_out_of_memory
 
 __all__ = ["cli", "main", "start"]
 
@@ -78,22 +78,13 @@ def main() -> None:
         sys.stderr.close()  # the reader of the pipe is gone
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
-        click.echo(
-            "plait: out of memory; try a smaller batch_size or max_length, or a smaller encoder or head", err=True
-        )
+        click.echo(f"plait: {OUT_OF_MEMORY}", err=True)
         sys.exit(1)
     except OSError as error:
         click.echo(f"plait: {error.filename or 'the system'}: {error.strerror or error}", err=True)
         sys.exit(1)
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Whether Python or torch could not allocate memory, on a CPU or another device."""
-    return isinstance(error, MemoryError) or any(
-        words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory")
-    )
 
 
 def start() -> None:

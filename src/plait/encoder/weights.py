@@ -1,5 +1,6 @@
 """Checkpoints in Hugging Face's layout, in and out; safetensors only."""
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from plait.encoder.bert import Encoder
 from plait.encoder.config import EncoderConfig, read_optional_json
 from plait.errors import EncoderError
 
-__all__ = ["TOKEN_SCORES", "encoder_from", "load_encoder", "read_tensors", "to_checkpoint"]
+__all__ = ["TOKEN_SCORES", "encoder_from", "is_finite", "load_encoder", "read_tensors", "to_checkpoint"]
 
 TOKEN_SCORES = "token_scores"  # of weighted pooling
 _IGNORED = re.compile(r"^(cls|lm_head|classifier)\.|(^|\.)position_ids$")  # heads, and a buffer of 0, 1, 2, …
@@ -78,6 +79,11 @@ def load_encoder(tensors: Mapping[str, Tensor], config: EncoderConfig, *, pooler
         for name in wanted.keys() & found.keys()
         if found[name].shape != wanted[name]
     ]
+    mistakes += [
+        f"{where}: tensor {name} has NaN or infinite values; get the checkpoint again, or choose another"
+        for name in wanted.keys() & found.keys()
+        if not is_finite(found[name])
+    ]
     if mistakes:
         raise EncoderError(*sorted(mistakes))
     state = {}
@@ -86,6 +92,14 @@ def load_encoder(tensors: Mapping[str, Tensor], config: EncoderConfig, *, pooler
         state[name] = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
     encoder.load_state_dict(state, assign=True)
     return encoder.requires_grad_()
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Whether no value is NaN or infinite; a single pass that allocates nothing."""
+    if not tensor.numel() or not tensor.is_floating_point():
+        return True
+    low, high = torch.aminmax(tensor.detach())
+    return math.isfinite(low) and math.isfinite(high)
 
 
 def to_checkpoint(encoder: Encoder) -> dict[str, Tensor]:

@@ -67,6 +67,7 @@ def convert(source: Path, out: Path, *, encoder: str | None = None) -> Converted
             )
     config = read_config(folder)
     load_tokenizer(folder)
+    out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_folder(out) as place:
         if is_graph:
             tensors, others = read_onnx_weights(files[0])

@@ -18,6 +18,8 @@ from plait.data.batch import tokenize_views
 from plait.data.kinds import KINDS
 from plait.data.prediction_arrays import PredictionArrays
 from plait.data.tokenize import TokenTable
+from plait.encoder.weights import is_finite
+from plait.errors import NotFiniteError
 from plait.model.decode import decode
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec
@@ -110,6 +112,7 @@ def predict_embedded(model: Model, task: str, views: Mapping[str, Tensor]) -> Pr
     spec = model.tasks[task]
     with torch.inference_mode():
         outputs_nC = model.precise_outputs(task, [views[view] for view in spec.views])
+    _check_finite(outputs_nC, f"task {task!r}: the outputs of its head")
     return decode(outputs_nC.numpy(), spec)
 
 
@@ -177,7 +180,18 @@ def embed_inputs(model: Model, ids: Sequence[np.ndarray], firsts: Sequence[int],
     for rows in side_by_side(embed_batch, _batches([len(text) for text in ids], lanes), lanes):
         if advance:
             advance(len(rows))
+    _check_finite(embedded_nD, "the embeddings")
     return embedded_nD
+
+
+def _check_finite(rows_nC: Tensor, what: str) -> None:
+    """Raise an error in place of an answer that is not a number."""
+    if not is_finite(rows_nC):
+        count = int((~rows_nC.isfinite()).any(dim=-1).sum())
+        raise NotFiniteError(
+            f"{what} are infinite or NaN for {count:,} of {len(rows_nC):,} inputs; its weights are too large, train it "
+            "again with a lower lr"
+        )
 
 
 def _truncation(tables: Sequence[_Tables]) -> tuple[int, int]:

@@ -20,12 +20,12 @@ class RankedModel:
 
 
 def rank_models(models: Sequence[RankedModel]) -> list[RankedModel]:
-    """Best first: the higher score, then the earlier step; NaN last."""
+    """Best first: the higher score, then the earlier step; those without a score last, NaN included."""
 
     def rank(model: RankedModel) -> tuple[float, int]:
-        if model.score is None:
-            return 0.0, -model.step
-        return (math.inf if math.isnan(model.score) else -model.score), model.step
+        if model.score is None or math.isnan(model.score):
+            return math.inf, -model.step
+        return -model.score, model.step
 
     return sorted(models, key=rank)
 

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
@@ -11,18 +10,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from plait.data.frames import in_rows, is_table, write_table
 from plait.data.prediction_arrays import PredictionArrays
 from plait.data.read import BadRow
 from plait.errors import DataError, RecipeError, RunError
-from plait.files import atomic_file, lock, read_json, remove_leftovers, write_json
+from plait.files import atomic_file, read_json_with_digest, remove_leftovers, write_json_with_digest
 from plait.model.directory.record import open_directory
 from plait.recipe.read import write_recipe
 from plait.recipe.schema import Recipe
 from plait.recipe.task import SPLITS
-from plait.runs.records import MetricsLine, ResultRecord, RunRecord, parse_line, read_lines
+from plait.runs.metrics_file import read_metrics
+from plait.runs.records import MetricsLine, MetricsMark, ResultRecord, RunRecord
+from plait.runs.run_lock import RunLock
+from plait.runs.stored_baselines import StoredBaselines
 
 __all__ = ["RunDirectory"]
 
@@ -43,8 +43,8 @@ class RunDirectory:
         self.trackers = folder / "trackers.json"  # tracker → what it calls the run
         self._record = folder / "run.json"
         self._result = folder / "result.json"
-        self._baselines = folder / "baselines.json"
-        self._baseline_predictions = folder / "baselines.npz"
+        self._baselines = StoredBaselines(folder)
+        self._lock = RunLock(folder)
         self._single_task_scores = folder / "single_task.json"
         self._created = False  # by this process
         self._table_names: dict[Path, str] = {}  # file of a table in memory → its key in the recipe
@@ -74,7 +74,7 @@ class RunDirectory:
     def has_worked(self) -> bool:
         """Whether there is something that a resumed run need not do again: baselines, a step, a checkpoint."""
         stepped = self.metrics.is_file() and self.metrics.stat().st_size > 0
-        return stepped or self._baselines.is_file() or self.checkpoints.is_dir()
+        return stepped or self._baselines.are_measured or self.checkpoints.is_dir()
 
     @property
     def is_trained(self) -> bool:
@@ -100,11 +100,12 @@ class RunDirectory:
         return RunRecord.read(self._record)
 
     def read_result(self) -> ResultRecord:
-        return ResultRecord.read(self._result)
+        return ResultRecord.read(self._result, needs_digest=self._has_digests)
 
     def write_result(self, result: ResultRecord) -> None:
         """Write the result, and delete the checkpoints, which are no longer needed."""
-        write_json(self._result, result.to_json())
+        self.check_present()
+        write_json_with_digest(self._result, result.to_json())
         self.drop_checkpoints()
 
     def drop_checkpoints(self) -> None:
@@ -112,46 +113,53 @@ class RunDirectory:
 
     def read_baselines(self) -> dict[str, Any] | None:
         """Split → baseline → task → value; None if they have not been measured."""
-        return read_json(self._baselines) if self._baselines.is_file() else None
+        return self._baselines.read(needs_digest=self._has_digests)
 
     def write_baselines(self, baselines: Mapping[str, Any]) -> None:
-        write_json(self._baselines, baselines)
+        self.check_present()
+        self._baselines.write(baselines)
 
     def read_baseline_predictions(self) -> dict[str, dict[str, dict[str, PredictionArrays]]]:
-        """Split → baseline → task → predictions; empty if they were not stored, or are damaged."""
-        try:
-            with np.load(self._baseline_predictions, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-        except (OSError, ValueError, zipfile.BadZipFile):
-            return {}
-        found: dict[str, dict[str, dict[str, PredictionArrays]]] = {}
-        for name in arrays:
-            prefix, _, what = name.rpartition("/")
-            if what == "values":
-                split, baseline, task = prefix.split("/", 2)  # only a task may have a slash in its name
-                found.setdefault(split, {}).setdefault(baseline, {})[task] = PredictionArrays.from_arrays(
-                    arrays, prefix
-                )
-        return found
+        """Split → baseline → task → predictions; empty if they were not stored."""
+        return self._baselines.read_predictions()
 
     def write_baseline_predictions(self, answers: Mapping[str, Mapping[str, Mapping[str, PredictionArrays]]]) -> None:
-        arrays: dict[str, np.ndarray] = {}
-        for split, baselines in answers.items():
-            for baseline, tasks in baselines.items():
-                for task, predictions in tasks.items():
-                    arrays |= predictions.to_arrays(f"{split}/{baseline}/{task}")
-        with atomic_file(self._baseline_predictions) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        self.check_present()
+        self._baselines.write_predictions(answers)
 
     def read_single_task_scores(self) -> dict[str, float] | None:
         """Task → its score when trained alone; None if they are not all measured yet."""
         for path in (self._single_task_scores, self.folder / "alone.json"):  # its name before 0.2
             if path.is_file():
-                return dict(read_json(path))
+                value = self._read_record(path, "delete it, then resume the run")
+                scores = value.get("scores")  # before 0.2, the tasks were at the top
+                return dict(scores if isinstance(scores, dict) else value)
         return None
 
     def write_single_task_scores(self, scores: Mapping[str, float]) -> None:
-        write_json(self._single_task_scores, scores)
+        self.check_present()
+        write_json_with_digest(self._single_task_scores, {"scores": {**scores}})
+
+    def read_trackers(self) -> dict[str, Any]:
+        """Tracker → what it calls the run."""
+        return self._read_record(self.trackers, "delete it, then resume the run") if self.trackers.is_file() else {}
+
+    def write_trackers(self, known: Mapping[str, Any]) -> None:
+        self.check_present()
+        write_json_with_digest(self.trackers, known)
+
+    @property
+    def _has_digests(self) -> bool:
+        return self.has_begun and self.record.digests
+
+    def _read_record(self, path: Path, what_to_do: str) -> dict[str, Any]:
+        try:
+            value, has_digest = read_json_with_digest(path)
+            if self._has_digests and not has_digest:
+                raise ValueError("its digest is missing")
+        except (ValueError, TypeError):
+            raise RunError(f"{path}: damaged; {what_to_do}") from None
+        return value
 
     def check_free(self) -> None:
         """Refuse a directory that holds a run or anything else; leftovers of a run that never began may stay."""
@@ -174,19 +182,26 @@ class RunDirectory:
             with atomic_file(self.bad_rows) as temporary, temporary.open("w", encoding="utf-8") as file:
                 for task, rows in bad.items():
                     file.writelines(json.dumps({"task": task, **asdict(row)}) + "\n" for row in rows)
-        write_json(self._record, record.to_json())
+        write_json_with_digest(self._record, record.to_json())
         self._created = True
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes out; what a killed one left half-written is deleted."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with lock(self.folder / ".lock", wait=False) as held:
-            if not held:
-                raise RunError(f"{self.folder}: another process is training this run")
+        with self._lock.hold(self._how_to_go_on):
             for folder in (self.folder, self.checkpoints, self.kept):
                 remove_leftovers(folder)
             yield
+
+    def check_present(self) -> None:
+        """Before each write: stop if the directory is gone, or is another run's by now."""
+        self._lock.check()
+
+    def _how_to_go_on(self) -> str:
+        if self.has_begun and (self.has_worked or not self._created):
+            return f"once that is solved, resume with plait train --resume {self.folder}"
+        return "once that is solved, start the run again"
 
     @contextmanager
     def no_leftovers(self, stopped: type[Exception]) -> Iterator[None]:
@@ -200,7 +215,7 @@ class RunDirectory:
         except BaseException as error:
             interrupted = isinstance(error, stopped) or not isinstance(error, Exception)
             lost = self._created and not interrupted and not self.has_worked
-            if made and (lost or not self.has_begun):
+            if made and not self._lock.was_lost and (lost or not self.has_begun):
                 self._delete()
                 for folder in made[1:]:
                     with suppress(OSError):  # others use it, or it was never made
@@ -210,28 +225,20 @@ class RunDirectory:
     def _delete(self) -> None:
         """Delete the directory, unless another process trains in it by now."""
         if self.folder.is_dir():
-            with lock(self.folder / ".lock", wait=False) as held:
+            with self._lock.try_to_hold() as held:
                 if held:
                     shutil.rmtree(self.folder, ignore_errors=True)
 
-    def cut_metrics(self, step: int) -> None:
-        """Drop the lines after a step, and a line that was cut short."""
-        if not self.metrics.is_file():
-            return
-        kept = []
-        for line in self.metrics.read_text(encoding="utf-8").splitlines(keepends=True):
-            try:
-                if not line.endswith("\n") or parse_line(line).step > step:
-                    break
-            except ValueError:
-                break
-            kept.append(line)
-        with self.metrics.open("r+", encoding="utf-8") as file:
-            file.truncate(len("".join(kept).encode()))
-            os.fsync(file.fileno())
+    def cut_metrics(self, mark: MetricsMark | None) -> None:
+        """Drop the lines after a mark, or all of them."""
+        if self.metrics.is_file():
+            with self.metrics.open("r+b") as file:
+                file.truncate(mark.size if mark else 0)
+                os.fsync(file.fileno())
 
-    def metrics_lines(self) -> Iterator[MetricsLine]:
-        return read_lines(self.metrics)
+    def metrics_lines(self, mark: MetricsMark | None = None) -> list[MetricsLine]:
+        """The lines of metrics.jsonl: up to a mark, all of a finished run, or those that there are so far."""
+        return read_metrics(self.metrics, mark or (self.read_result().metrics if self.is_trained else None))
 
     def store_tables(self, recipe: object) -> Any:
         """A recipe whose tables in memory are files of the run, where resuming finds them."""

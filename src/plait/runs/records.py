@@ -1,13 +1,14 @@
 """The records of a run directory: run.json, result.json and the lines of metrics.jsonl."""
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from plait.errors import RunError
-from plait.files import read_json
+from plait.files import read_json_with_digest
 from plait.recipe.upgrade import upgrade_origins, upgrade_recipe
 from plait.runs.best_models import RankedModel
 
@@ -15,13 +16,13 @@ __all__ = [
     "ConflictLine",
     "Gain",
     "MetricsLine",
+    "MetricsMark",
     "ResultRecord",
     "RunRecord",
     "ScoresLine",
     "StageResult",
     "TrainLine",
     "parse_line",
-    "read_lines",
 ]
 
 
@@ -40,6 +41,7 @@ class RunRecord:
     data: dict[str, Any]  # task → split → files, or {"stages": [the same per stage]}
     kept: dict[str, Any]  # task of the start model → where its data came from
     variants: dict[str, str] = field(default_factory=dict)  # "head linear" → "linear.v1"
+    digests: bool = False  # whether every file of the run has a digest, as since 0.2
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -47,13 +49,27 @@ class RunRecord:
     @staticmethod
     def read(path: Path) -> "RunRecord":
         try:
-            value = dict(read_json(path))
+            value, has_digest = read_json_with_digest(path)
             known = {name: value[name] for name in RunRecord.__dataclass_fields__ if name in value}
+            if known.get("digests") and not has_digest:
+                raise ValueError("its digest is missing")
             known["recipe"] = upgrade_recipe(known["recipe"])
             known["kept"] = upgrade_origins(known.get("kept", {}))
             return RunRecord(**{"single_task": False, "keep": 0, **known})
         except (ValueError, TypeError, KeyError, AttributeError):
             raise RunError(f"{path}: damaged; this run cannot be resumed, start a new one") from None
+
+
+@dataclass(frozen=True)
+class MetricsMark:
+    """The lines of metrics.jsonl up to some moment."""
+
+    size: int  # bytes
+    sha256: str
+
+    def fits(self, content: bytes) -> bool:
+        """Whether a file begins with these lines."""
+        return hashlib.sha256(content[: self.size]).hexdigest() == self.sha256
 
 
 @dataclass(frozen=True)
@@ -106,21 +122,25 @@ class ResultRecord:
     kept: list[RankedModel] = field(default_factory=list)
     stages: list[StageResult] = field(default_factory=list)  # empty if there is only one
     gains: dict[str, Gain] = field(default_factory=dict)  # by task, over the best baseline; empty without baselines
+    metrics: MetricsMark | None = None  # all lines; None before 0.2
 
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)
         return value if self.stages else {key: item for key, item in value.items() if key != "stages"}
 
     @staticmethod
-    def read(path: Path) -> "ResultRecord":
+    def read(path: Path, *, needs_digest: bool = False) -> "ResultRecord":
         try:
-            value = dict(read_json(path))
+            value, has_digest = read_json_with_digest(path)
+            if needs_digest and not has_digest:
+                raise ValueError("its digest is missing")
             known = {name: value[name] for name in ResultRecord.__dataclass_fields__ if name in value}
             kept = [RankedModel(**model) for model in known.pop("kept", ())]
             stages = [StageResult(**stage) for stage in known.pop("stages", ())]
             gains = {task: Gain(**gain) for task, gain in known.pop("gains", {}).items()}
-            return ResultRecord(**{"conflicts": {}, **known}, kept=kept, stages=stages, gains=gains)
-        except (ValueError, TypeError):
+            metrics = MetricsMark(**found) if (found := known.pop("metrics", None)) else None
+            return ResultRecord(**{"conflicts": {}, **known}, kept=kept, stages=stages, gains=gains, metrics=metrics)
+        except (ValueError, TypeError, AttributeError):
             raise RunError(f"{path}: damaged; delete it, then resume the run") from None
 
 
@@ -178,17 +198,11 @@ _LINES: Mapping[str, type[MetricsLine]] = {line.kind: line for line in (TrainLin
 _FORMER_FIELDS = {"per_class": "recall"}
 
 
-def parse_line(text: str) -> MetricsLine:
+def parse_line(text: str | bytes) -> MetricsLine:
     """A line of metrics.jsonl; raises ValueError if it is damaged."""
     try:
         value = {_FORMER_FIELDS.get(key, key): item for key, item in json.loads(text).items()}
         line = _LINES[value.pop("kind")]
         return line(**{"stage": None, **value})
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"not a line of metrics.jsonl: {error}") from None
-
-
-def read_lines(path: Path) -> Iterator[MetricsLine]:
-    """The lines of metrics.jsonl."""
-    with path.open(encoding="utf-8") as file:
-        yield from map(parse_line, file)

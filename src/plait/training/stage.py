@@ -1,14 +1,12 @@
 """One stage of a run: its steps, evaluations and checkpoints."""
 
-import json
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -17,6 +15,7 @@ from plait.data.batch import tokenize_views
 from plait.data.examples import Examples
 from plait.data.prediction_arrays import PredictionArrays
 from plait.data.tokenize import TokenTable
+from plait.errors import NotFiniteError
 from plait.evaluation.evaluate import TaskScores, mean_score, score_predictions
 from plait.model.directory.record import Provenance, portable
 from plait.model.directory.save import save_model
@@ -26,6 +25,7 @@ from plait.resolve.run import ResolvedRun
 from plait.runs.best_models import RankedModel, update_best_models
 from plait.runs.checkpoint import Position, save_checkpoint
 from plait.runs.directory import RunDirectory
+from plait.runs.metrics_file import MetricsFile
 from plait.runs.records import ConflictLine, MetricsLine, ScoresLine, TrainLine
 from plait.training.trackers import Trackers
 from plait.training.trainer import Trainer
@@ -47,7 +47,7 @@ class RunContext:
 
     run: RunDirectory
     resolved: ResolvedRun
-    metrics: TextIO
+    metrics: MetricsFile
     baselines: dict[str, Any]
     progress: Progress
     stop: Callable[[], bool]
@@ -104,23 +104,35 @@ class StageRun:
         position.seconds = time.monotonic() - self._started
         self.progress.end()
 
+    @property
+    def has_evaluated(self) -> bool:
+        """Whether an evaluation of this stage has scored a model."""
+        return self.position.best_step is not None or self.position.patience > 0
+
     def save(self) -> None:
         """Write a checkpoint, after every line of metrics before it."""
         if not self.context.world.is_main:
             return
-        self.context.metrics.flush()
-        os.fsync(self.context.metrics.fileno())
+        self.trainer.check_weights(self.position.step)
+        self.run.check_present()
+        self.context.metrics.sync()
+        self.position.metrics = self.context.metrics.mark
         save_checkpoint(self.run.checkpoints, self.trainer.checkpoint_modules, self.trainer.optimizer, self.position)
         self._saved = time.monotonic()
 
     def evaluate(self, name: str) -> None:
         """Score train and dev, and save the model, under this name too, if it is among the best."""
         position, recipe = self.position, self.trainer.recipe
+        self.trainer.check_weights(position.step)
         self.trainer.model.eval()
-        scores = self._score("dev")
-        choosing = self._score_choosing()
+        try:
+            scores, choosing, train = self._score("dev"), self._score_choosing(), self._score("train")
+            kept = self._score_kept()
+        except NotFiniteError as error:
+            raise NotFiniteError(
+                *(f"evaluation after step {position.step:,}: {line}" for line in error.mistakes)
+            ) from None
         judging = {**scores, **choosing}
-        kept = self._score_kept()
         ends = position.step_in_stage == self.trainer.steps
         if not scores and not kept and not ends and not self.keep:  # nothing to report or to save
             return
@@ -132,16 +144,16 @@ class StageRun:
             dev={name: task.values for name, task in scores.items()},
             kept=kept,
             recall={name: task.recall for name, task in scores.items() if task.recall},
-            train={name: task.values for name, task in self._score("train").items()},
+            train={name: task.values for name, task in train.items()},
             mean=mean,
             choose={name: task.values for name, task in choosing.items()},
         )
         self._write(line)
         judged = judging[recipe.best_by].value if recipe.best_by in judging else mean
-        if judged is not None and math.isnan(judged):  # the metric is undefined on these rows
-            judged = None
-        if judged is None:  # nothing selects a model, so it is the last
-            better = ends
+        if judged is not None and (math.isnan(judged) or any(map(self._is_constant, judging.values()))):
+            judged = None  # a metric that is undefined never makes a model the best
+        if judged is None:  # nothing selects a model, so it is the last, unless an earlier one has a score
+            better = ends and position.best_score is None
         elif position.best_score is None:
             better = True
         else:  # training is worth no less than the start of the heads
@@ -214,6 +226,12 @@ class StageRun:
             if task.dev or task.scores
         }
 
+    def _is_constant(self, scores: TaskScores) -> bool:
+        """Whether a model predicts the same score for rows with different ones, so that nothing correlates."""
+        rows = self.trainer.resolved.tasks[scores.task].judges
+        about = self.trainer.model.tasks[scores.task].labels.about
+        return math.isnan(scores.value) and about.is_score and rows is not None and np.ptp(rows.labels) > 0
+
     def _score_tokenized(self, name: str, split: str, examples: Examples) -> TaskScores:
         """The scores on some examples, which are tokenized at the first evaluation only, and with a frozen encoder
         encoded then too.
@@ -236,6 +254,7 @@ class StageRun:
 
     def _save_model(self, folder: Path, provenance: Provenance) -> None:
         if self.context.world.is_main:
+            self.run.check_present()
             save_model(self.trainer.model, folder, provenance)
 
     def _provenance(self, scores: dict[str, dict[str, float]]) -> Provenance:
@@ -252,5 +271,5 @@ class StageRun:
     def _write(self, line: MetricsLine) -> None:
         """Append a line to metrics.jsonl, and send it to the trackers."""
         if self.context.world.is_main:
-            self.context.metrics.write(json.dumps(line.to_json()) + "\n")
+            self.context.metrics.write(line)
             self.context.trackers.write(line)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from plait.errors import RecipeError
-from plait.files import read_json, write_json
 from plait.progress import Progress, SilentProgress
 from plait.recipe.schema import Recipe
 from plait.runs.directory import RunDirectory
@@ -193,12 +192,12 @@ def open_trackers(
 ) -> Iterator[Trackers]:
     """The trackers of a run while it trains from a step on."""
     trackers = Trackers(progress)
-    known = read_json(run.trackers) if run.trackers.is_file() else {}
+    known = run.read_trackers()
     for name in names:
         tracked = _TrackedRun(run.folder, run.folder.resolve().name, recipe, step, known.get(name))
         if (found := trackers.start(name, tracked)) and found != known.get(name):
             known = {**known, name: found}
-            write_json(run.trackers, known)
+            run.write_trackers(known)
     try:
         yield trackers
     finally:

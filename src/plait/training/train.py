@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 
 import plait
-from plait.errors import NotFiniteError, RecipeError, RunError
+from plait.errors import EncoderError, ExecutionError, ModelError, NotFiniteError, RecipeError, RunError
 from plait.gradients.conflict import summarize
 from plait.model.directory.load import load_weights
 from plait.model.directory.record import open_directory
@@ -22,10 +22,12 @@ from plait.resolve.refit import refit_recipe
 from plait.resolve.run import ResolvedRun, ResolvedStage, resolve_run
 from plait.resolve.single_task import recipe_of_tasks
 from plait.resolve.variants import variant_versions
-from plait.runs.checkpoint import Position, load_checkpoint, newest_checkpoint, read_position
+from plait.runs.checkpoint import Position, load_checkpoint
 from plait.runs.directory import RunDirectory
-from plait.runs.records import ConflictLine, ResultRecord, RunRecord, ScoresLine, StageResult
+from plait.runs.metrics_file import open_metrics
+from plait.runs.records import ConflictLine, MetricsMark, ResultRecord, RunRecord, ScoresLine, StageResult
 from plait.runs.result import Result
+from plait.runs.resume_point import find_resume_point
 from plait.training.baselines import find_baselines, measure_gains
 from plait.training.calibrate_best import calibrate_best
 from plait.training.given_recipe import as_recipe, resolve_again
@@ -139,6 +141,7 @@ def _record_of(resolved: ResolvedRun, *, baselines: bool, single_task: bool, kee
         data=resolved.stage_fingerprints,
         kept=resolved.kept_origins(folders=True),
         variants=variant_versions(resolved.recipe),
+        digests=True,
     )
 
 
@@ -157,23 +160,25 @@ def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progre
     _report_data(run, resolved, progress)
     solved: SolvedHeads = {}  # for the baselines, and for the start of the stage that they are about
     baselines = find_baselines(run, resolved, solved, progress)
-    checkpoint = newest_checkpoint(run.checkpoints)
-    position = read_position(checkpoint) if checkpoint else Position()
-    run.cut_metrics(position.step if checkpoint else -1)
+    point = find_resume_point(run, progress.note)
+    position = point.position if point else Position()
+    run.cut_metrics(point.metrics if point else None)
     recipe = resolved.recipe.model_dump(mode="json")
     with (
-        run.metrics.open("a", encoding="utf-8", buffering=1) as metrics,
+        open_metrics(run.metrics, run.check_present) as metrics,
         open_trackers(run, resolved.recipe.tracker, recipe, position.step, progress) as trackers,
     ):
         context = RunContext(run, resolved, metrics, baselines, progress, stop, trackers=trackers)
-        _train_stage(context, model, position, checkpoint, solved if len(resolved.stages) == 1 else {})
+        start = solved if len(resolved.stages) == 1 else {}
+        _train_stage(context, model, position, point.place if point else None, start)
         while position.stage + 1 < len(resolved.stages):
             which = "last" if position.best_score is None else "best"  # without a score the last model counts as best
-            position = position.next_stage(_stage_result(run, resolved.stages[position.stage], position))
-            load_weights(model, run.best)
+            stage = resolved.stages[position.stage]
+            position = position.next_stage(_stage_result(run, stage, position, metrics.mark))
+            _load_best(run, model)
             progress.note(f"{context.stage_name(position.stage)} starts from the {which} model of the previous stage")
             _train_stage(context, model, position)
-    _finish(run, resolved, model, position, baselines, progress)
+        _finish(run, resolved, model, position, baselines, metrics.mark, progress)
 
 
 def _train_stage(
@@ -186,18 +191,20 @@ def _train_stage(
     """One stage, from its beginning, with heads that are solved already, or from a checkpoint."""
     trainer = Trainer(context.resolved.stages[position.stage], model, context.world)
     stage = StageRun(context, trainer, position)
-    if not checkpoint and trainer.recipe.head_start == "frozen":
-        earlier = context.resolved.stages[: position.stage]
-        learned = {name for before in earlier for name in before.learning}
-        trainer.start_heads(learned, solved or {}, context.progress)
-        stage.evaluate("start")
     name = context.stage_name(position.stage)
+    starts_heads = trainer.recipe.head_start == "frozen"
     if checkpoint:
         load_checkpoint(checkpoint, trainer.checkpoint_modules, trainer.optimizer)
         where = f" in {name}" if name else ""
         context.progress.note(f"resuming after step {position.step_in_stage:,} of {trainer.steps:,}{where}")
-    elif position.stage:
-        stage.save()  # resuming from here needs nothing from earlier stages
+    elif starts_heads:
+        earlier = context.resolved.stages[: position.stage]
+        learned = {name for before in earlier for name in before.learning}
+        trainer.start_heads(learned, solved or {}, context.progress)
+    if position.stage and not checkpoint:
+        stage.save()  # resuming from here needs nothing from earlier stages, so their best model may be replaced
+    if starts_heads and position.step_in_stage == 0 and not stage.has_evaluated:
+        stage.evaluate("start")
     for task, tables in trainer.tokens.items():
         if truncated := sum(int(table.is_truncated.sum()) for table in tables.values()):
             counts = f"{truncated:,} of {sum(map(len, tables.values())):,} training inputs"
@@ -212,9 +219,19 @@ def _train_stage(
         raise NotFiniteError(f"in {name}:", *error.mistakes) from None
 
 
-def _stage_result(run: RunDirectory, stage: ResolvedStage, position: Position) -> StageResult:
+def _load_best(run: RunDirectory, model: Model) -> None:
+    """Load the best weights so far, once their files are verified."""
+    try:
+        load_weights(model, run.best)
+    except (ModelError, EncoderError) as error:
+        raise RunError(
+            *error.mistakes, f"to train it again, delete {run.checkpoints} and resume {run.folder}"
+        ) from None
+
+
+def _stage_result(run: RunDirectory, stage: ResolvedStage, position: Position, metrics: MetricsMark) -> StageResult:
     """What a stage achieved, at its end."""
-    lines = (line for line in run.metrics_lines() if isinstance(line, ConflictLine))
+    lines = (line for line in run.metrics_lines(metrics) if isinstance(line, ConflictLine))
     return StageResult(
         tasks=list(stage.tasks),
         steps=position.step_in_stage,
@@ -231,11 +248,12 @@ def _finish(
     model: Model,
     position: Position,
     baselines: dict[str, Any],
+    metrics: MetricsMark,
     progress: Progress,
 ) -> None:
-    last = _stage_result(run, resolved.stages[-1], position)
+    last = _stage_result(run, resolved.stages[-1], position, metrics)
     digest = _weights_digest(model)
-    load_weights(model, run.best)
+    _load_best(run, model)
     gains = measure_gains(run, resolved, model)
     if resolved.recipe.calibrate:
         calibrate_best(run, resolved, model, progress)
@@ -253,6 +271,7 @@ def _finish(
             kept=position.kept,
             stages=[*position.finished, last] if position.stage else [],
             gains=gains,
+            metrics=metrics,
         )
     )
 
@@ -282,6 +301,7 @@ def _refit(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _
         load_weights(model, part.best)
     before = open_directory(run.best).record
     model.tasks = {name: spec.calibrated_like(before.tasks[name]) for name, spec in model.tasks.items()}
+    run.check_present()
     save_model(model, run.best, replace(before.provenance, refit=True))
     shutil.rmtree(part.folder, ignore_errors=True)
 
@@ -349,13 +369,18 @@ def _train_inside(
     run: RunDirectory, part: RunDirectory, recipe: Recipe, when: str, progress: Progress, stop: _Stop, again: str = ""
 ) -> None:
     """Train a run inside another one, or resume it with the other one's file locations."""
+    run.check_present()
+    again = again or f"plait train --resume {run.folder}"
     try:
         if part.has_begun:
             resume(part.folder, recipe=recipe, progress=progress, stop=stop)
         else:
             train(recipe, part.folder, baselines=False, progress=progress, stop=stop)
     except Stopped:
-        raise Stopped(f"stopped {when}; resume with {again or f'plait train --resume {run.folder}'}") from None
+        raise Stopped(f"stopped {when}; resume with {again}") from None
+    except ExecutionError as error:
+        own = f"plait train --resume {part.folder}"
+        raise ExecutionError(*(mistake.replace(own, again) for mistake in error.mistakes)) from None
 
 
 def _report_data(run: RunDirectory, resolved: ResolvedRun, progress: Progress) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from plait.data.batch import Batch, make_batch, tokenize_views
 from plait.data.tokenize import TokenTable
 from plait.encoder.find import Checkpoint
+from plait.encoder.weights import is_finite
 from plait.errors import NotFiniteError, RecipeError
 from plait.gradients.combine import ByGram, find_combiner
 from plait.gradients.conflict import Cosines, cosines
@@ -204,6 +205,18 @@ class Trainer:
         rows = self._parts.rows
         self.cosines = cosines(rows.gram_KK, tasks) if rows and measured else {}
         return losses
+
+    def check_weights(self, step: int) -> None:
+        """Refuse weights, or a state of the optimizer, that are not finite: neither may be scored or saved."""
+        modules, states = self.checkpoint_modules.items(), self.optimizer.state.values()
+        weights = {prefix + name: tensor for prefix, module in modules for name, tensor in module.state_dict().items()}
+        broken = [name for name, tensor in weights.items() if not is_finite(tensor)]
+        if not all(is_finite(value) for state in states for value in state.values()):
+            broken.append("the state of the optimizer")
+        if broken:
+            more = f" and {len(broken) - 1} others" if len(broken) > 1 else ""
+            problem = f"{broken[0]}{more} became infinite or NaN"
+            raise NotFiniteError(f"after step {step:,}: {problem}, nothing was saved; try a lower lr or a clip")
 
     def start_heads(self, learned: Collection[str], solved: SolvedHeads, progress: Progress) -> None:
         """Solve the heads of tasks that were not learned before for their training rows, on the encoder as it is.

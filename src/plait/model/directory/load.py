@@ -14,7 +14,7 @@ from plait.encoder.bert import Encoder
 from plait.encoder.config import EncoderConfig, read_config
 from plait.encoder.find import Checkpoint, find_checkpoint
 from plait.encoder.pooling import POOLINGS
-from plait.encoder.weights import encoder_from
+from plait.encoder.weights import encoder_from, is_finite
 from plait.errors import EncoderError, ModelError, PlaitError, RequestError, did_you_mean
 from plait.heads import SHARED_LAYERS
 from plait.model.directory.find import find_model
@@ -167,6 +167,10 @@ def _build_from(directory: ModelDirectory) -> Model:
 def load_heads(model: Model, folder: Path, tasks: Sequence[str]) -> None:
     """Load the weights of these tasks' heads, of the shared layer and of the pooling from a model directory."""
     tensors = load_file(folder / "heads.safetensors")
+    if broken := [name for name, tensor in tensors.items() if not is_finite(tensor)]:
+        raise ModelError(
+            *(f"{folder}/heads.safetensors: {name} has values that are NaN or infinite" for name in broken)
+        )
     if (scores_D := model.encoder.token_scores) is not None:
         found_D = tensors.get(POOLING_TENSOR)
         if found_D is None or found_D.shape != scores_D.shape:
@@ -186,7 +190,8 @@ def load_heads(model: Model, folder: Path, tasks: Sequence[str]) -> None:
 
 
 def load_weights(model: Model, folder: Path) -> None:
-    """Load all weights of a model directory into a model with the same encoder and tasks."""
+    """Load all weights of a model directory, once verified, into a model with the same encoder and tasks."""
+    open_directory(folder).verify()
     encoder = _load_encoder(folder, model.encoder.config, model.pooling)
     model.encoder.load_state_dict(encoder.state_dict())
     load_heads(model, folder, list(model.tasks))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Lock",
+    "add_digest",
     "atomic_file",
     "atomic_folder",
     "dump_json",
@@ -32,6 +33,7 @@ __all__ = [
     "save_tensors",
     "sha256_of",
     "sync",
+    "take_digest",
     "write_json",
     "write_json_with_digest",
 ]
@@ -64,7 +66,7 @@ def read_json(path: Path) -> Any:
 
 def write_json_with_digest(path: Path, value: Mapping[str, Any]) -> None:
     """Write JSON atomically, with the digest of its content as one more key."""
-    write_json(path, {**value, _DIGEST: _digest_of_json(value)})
+    write_json(path, add_digest(value))
 
 
 def read_json_with_digest(path: Path) -> tuple[dict[str, Any], bool]:
@@ -72,11 +74,20 @@ def read_json_with_digest(path: Path) -> tuple[dict[str, Any], bool]:
 
     Files of an older plait have no digest.
     """
-    value = dict(read_json(path))
-    digest = value.pop(_DIGEST, None)
-    if digest is not None and digest != _digest_of_json(value):
+    return take_digest(dict(read_json(path)))
+
+
+def add_digest(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON object with the digest of its content as one more key."""
+    return {**value, _DIGEST: _digest_of_json(value)}
+
+
+def take_digest(value: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The object without its digest, and whether it had one; raises ValueError if they disagree."""
+    content = {key: item for key, item in value.items() if key != _DIGEST}
+    if _DIGEST in value and value[_DIGEST] != _digest_of_json(content):
         raise ValueError("its content does not match its digest")
-    return value, digest is not None
+    return content, _DIGEST in value
 
 
 def _digest_of_json(value: Mapping[str, Any]) -> str:

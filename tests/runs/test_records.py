@@ -1,18 +1,21 @@
 """The records of a run directory, written and read again; also those that plait 0.1 wrote."""
 
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import plait
 from plait.errors import RunError
-from plait.files import write_json
+from plait.files import write_json, write_json_with_digest
 from plait.runs.best_models import RankedModel
 from plait.runs.directory import RunDirectory
-from plait.runs.metrics_file import read_metrics
+from plait.runs.metrics_file import mark_after_step, read_metrics
 from plait.runs.records import (
     ConflictLine,
+    MetricsMark,
     ResultRecord,
     RunRecord,
     ScoresLine,
@@ -178,7 +181,7 @@ def write_lines(run: RunDirectory, end: str = "") -> None:
 def test_lines_after_a_step_are_dropped(tmp_path, step, kept):
     run = RunDirectory(tmp_path)
     write_lines(run)
-    run.cut_metrics(step)
+    run.cut_metrics(mark_after_step(run.metrics, step))
     assert len(list(run.metrics_lines())) == kept
 
 
@@ -186,10 +189,40 @@ def test_lines_after_a_step_are_dropped(tmp_path, step, kept):
 def test_a_line_that_was_cut_short_is_dropped(tmp_path, end):
     run = RunDirectory(tmp_path)
     write_lines(run, end)
-    run.cut_metrics(9)
+    run.cut_metrics(mark_after_step(run.metrics, 9))
     assert len(list(run.metrics_lines())) == 3
 
 
+def test_a_damaged_line_is_named_and_drops_no_later_ones(tmp_path):
+    run = RunDirectory(tmp_path)
+    write_lines(run)
+    before = run.metrics.read_bytes()
+    run.metrics.write_bytes(before.replace(b"train", b"tr\xffin", 1))
+    for read in (run.metrics_lines, lambda: mark_after_step(run.metrics, 9)):
+        with pytest.raises(RunError, match=r"metrics\.jsonl: line 1 is damaged; restore the file from a copy"):
+            read()
+    mark = MetricsMark(len(before), hashlib.sha256(before).hexdigest())
+    run.metrics.write_bytes(before.replace(b"0.7", b"0.6", 1))  # still a line
+    with pytest.raises(RunError, match=r"metrics\.jsonl: modified after it was written"):
+        run.metrics_lines(mark)
+
+
+def test_a_record_with_a_flipped_bit_is_refused(tmp_path):
+    path = tmp_path / "run.json"
+    write_json_with_digest(path, replace(RUN, digests=True).to_json())
+    content = path.read_bytes()
+    assert RunRecord.read(path) == replace(RUN, digests=True)
+    harmless = 0
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        try:
+            assert RunRecord.read(path) == replace(RUN, digests=True)
+            harmless += 1
+        except RunError as error:
+            assert "run.json: damaged; this run cannot be resumed, start a new one" in str(error)
+    assert harmless < 3  # 1e-3 and 1E-3 are the same number
+
+
 def test_a_run_without_metrics_has_nothing_to_cut(tmp_path):
-    RunDirectory(tmp_path).cut_metrics(0)
+    RunDirectory(tmp_path).cut_metrics(None)
     assert not (tmp_path / "metrics.jsonl").exists()

@@ -101,9 +101,7 @@ def test_predictions_of_baselines_are_read_as_they_were_written(tmp_path):
     assert np.array_equal(found["dev"][FROZEN]["a/b"].probabilities, chances)
     assert found["dev"][FROZEN]["near"].probabilities is None
     (tmp_path / "baselines.npz").write_bytes(b"damaged")
-    with pytest.raises(
-        RunError, match=r"baselines\.npz: missing or damaged; delete baselines\.json and "
-    ):
+    with pytest.raises(RunError, match=r"baselines\.npz: missing or damaged; delete baselines\.json and "):
         run.read_baseline_predictions()
     (tmp_path / "baselines.json").write_text((tmp_path / "baselines.json").read_text().replace("0.5", "0.6"))
     with pytest.raises(RunError, match=r"baselines\.json: damaged; delete "):

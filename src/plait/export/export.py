@@ -12,13 +12,13 @@ from plait.export.graph import onnx_or_error
 from plait.export.page import graph_page
 from plait.export.quantize import Int8, largest_inputs
 from plait.export.texts import sample_texts
-from plait.export.write import WEIGHTS, GraphFile, write_graphs
+from plait.export.write import GraphFile, write_graphs
 from plait.files import atomic_folder, dump_json, sha256_of
 from plait.model.directory.find import find_model
 from plait.model.directory.load import load_model
 from plait.model.directory.record import Provenance, open_directory
 from plait.model.directory.save import save_model
-from plait.model.engines.onnx import GRAPH_FOLDER, GRAPH_FORMAT, GRAPH_MANIFEST, onnxruntime_or_error
+from plait.model.engines.onnx import GRAPH_FOLDER, GRAPH_FORMAT, GRAPH_MANIFEST, WEIGHTS, onnxruntime_or_error
 from plait.model.ensemble_build import copy_model
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import plait
 from plait.export.check import Agreement
 from plait.export.graph import OPSET
-from plait.export.write import WEIGHTS, GraphFile
-from plait.model.engines.onnx import ENCODER, IDS, MASK, SEGMENTS
+from plait.export.write import GraphFile
+from plait.model.engines.onnx import ENCODER, IDS, MASK, SEGMENTS, WEIGHTS
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec
 

@@ -10,12 +10,11 @@ from plait.data.batch import SINGLE_TEXT_VIEWS, VIEWS
 from plait.export.encoder import Precision, add_encoder
 from plait.export.graph import Graph, Weights
 from plait.export.heads import add_link, add_module, add_normalize, output_columns
-from plait.model.engines.onnx import ENCODER, IDS, MASK, POOLED, SEGMENTS
+from plait.model.engines.onnx import ENCODER, IDS, MASK, POOLED, SEGMENTS, WEIGHTS
 from plait.model.model import Model
 
-__all__ = ["WEIGHTS", "GraphFile", "write_graphs"]
+__all__ = ["GraphFile", "write_graphs"]
 
-WEIGHTS = "weights.bin"
 _EMBEDDING = "embedding"
 _TOKENS = "tokens"  # the name of an axis; with several views its prefix is theirs, since their lengths differ
 

@@ -1,5 +1,7 @@
 """A large output that survives a kill: finished parts in a folder beside it, joined at the end."""
 
+import errno
+import hashlib
 import json
 import os
 import shutil
@@ -10,13 +12,14 @@ from typing import Any
 
 import torch
 
-from plait.errors import RequestError
-from plait.files import atomic_file, lock, sync
+from plait.errors import ExecutionError, RequestError
+from plait.files import add_digest, atomic_file, lock, sync, take_digest
 from plait.inference.writers import Header, Writer
 
 __all__ = ["ResumableOutput"]
 
 _NOTHING = "there is nothing to resume; drop --resume"
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 
 
 class ResumableOutput:
@@ -26,7 +29,7 @@ class ResumableOutput:
         self.output = output
         self.folder = output.with_name(f".{output.name}.parts")
         self.journal = self.folder / "journal.jsonl"
-        self.parts: list[dict[str, int]] = []
+        self.parts: list[dict[str, Any]] = []
 
     @contextmanager
     def open(self, request: dict[str, Any], *, resume: bool) -> Iterator[None]:
@@ -42,12 +45,24 @@ class ResumableOutput:
                         path.unlink()
                 self._append({"request": request, "threads": torch.get_num_threads()})
             try:
-                yield
+                with self._explain_full_disk(resumable=bool(request["input"])):
+                    yield
             except BaseException:
                 if not (self.parts and request["input"]):  # nothing is lost, or it was a pipe and cannot be read again
                     self._remove()
                 raise
             self._remove()
+
+    @contextmanager
+    def _explain_full_disk(self, *, resumable: bool) -> Iterator[None]:
+        """Name the output, and say that the finished parts stay."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _OF_THE_DISK:
+                raise
+            go_on = "continue with --resume" if self.parts and resumable else "start again"
+            raise ExecutionError(f"{self.output}: {error.strerror}; once that is solved, {go_on}") from None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -60,13 +75,17 @@ class ResumableOutput:
 
     def _resume(self, request: dict[str, Any]) -> None:
         """Continue with the finished parts, if they belong to this request."""
-        lines, length = [], 0
+        lines: list[dict[str, Any]] = []
+        length = 0
         for line in self.journal.read_bytes().splitlines(keepends=True):
             try:
-                lines.append(json.loads(line if line.endswith(b"\n") else b""))
-            except ValueError:  # incomplete, because the process was killed
+                value, _ = take_digest(json.loads(line if line.endswith(b"\n") else b""))
+                if lines and not self._is_whole(len(lines) - 1, value):
+                    raise ValueError("the part was changed")
+            except (ValueError, AttributeError):  # incomplete, because the process was killed, or damaged
                 os.truncate(self.journal, length)
                 break
+            lines.append(value)
             length += len(line)
         if not lines:
             raise RequestError(f"{self.output}: {_NOTHING}")
@@ -91,8 +110,14 @@ class ResumableOutput:
             if content:
                 path.write_bytes(content)
                 sync(path)
-        self._append(facts)
-        self.parts.append(facts)
+        line = {**facts, "content": _digest(data, errors)}
+        self._append(line)
+        self.parts.append(line)
+
+    def _is_whole(self, number: int, line: dict[str, Any]) -> bool:
+        """Whether the files of a part are as they were written; those of an older plait have no digest."""
+        contents = [path.read_bytes() if path.is_file() else b"" for path in (self._part(number), self._errors(number))]
+        return line.get("content") in (None, _digest(*contents))
 
     def _part(self, number: int) -> Path:
         return self.folder / f"{number:08d}"
@@ -104,7 +129,7 @@ class ResumableOutput:
     def _append(self, line: dict[str, Any]) -> None:
         """Append a line to the journal, and flush it to disk."""
         with self.journal.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps(add_digest(line)) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -124,3 +149,7 @@ class ResumableOutput:
         sync(whole)
         whole.replace(self.output)
         sync(self.output.parent)
+
+
+def _digest(data: bytes, errors: bytes) -> str:
+    return hashlib.sha256(len(data).to_bytes(8, "little") + data + errors).hexdigest()

@@ -67,24 +67,31 @@ def read_metrics(path: Path, mark: MetricsMark | None = None) -> list[MetricsLin
     Without a mark, a last line that is only half written is left out.
     """
     content = path.read_bytes()[: mark.size if mark else None]
-    lines: list[MetricsLine] = []
-    for number, line in enumerate(content.splitlines(keepends=True), start=1):
-        try:
-            if mark or line.endswith(b"\n"):
-                lines.append(parse_line(line))
-        except ValueError:
-            raise RunError(f"{path}: line {number} is damaged; restore the file from a copy") from None
+    whole = content if mark else content[: content.rfind(b"\n") + 1]
+    lines = [_parse(path, number, line) for number, line in enumerate(whole.splitlines(), start=1)]
     if mark and not mark.fits(content):
         raise RunError(f"{path}: modified after it was written; restore it from a copy")
     return lines
 
 
 def mark_after_step(path: Path, step: int) -> MetricsMark:
-    """The lines up to a step, for a checkpoint of an older plait, which has no mark."""
-    content = path.read_bytes()
-    after = sum(line.step > step for line in read_metrics(path))
-    lines = content.splitlines(keepends=True)
-    if lines and not lines[-1].endswith(b"\n"):
-        after += 1
-    kept = b"".join(lines[: len(lines) - after])
-    return MetricsMark(len(kept), hashlib.sha256(kept).hexdigest())
+    """The lines up to a step, for a checkpoint of an older plait, which has no mark; a damaged last line is dropped."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    size = 0
+    for number, line in enumerate(lines, start=1):
+        try:
+            if not line.endswith(b"\n") or _parse(path, number, line).step > step:
+                break
+        except RunError:
+            if number == len(lines):
+                break
+            raise
+        size += len(line)
+    return MetricsMark(size, hashlib.sha256(b"".join(lines)[:size]).hexdigest())
+
+
+def _parse(path: Path, number: int, line: bytes) -> MetricsLine:
+    try:
+        return parse_line(line)
+    except ValueError:
+        raise RunError(f"{path}: line {number} is damaged; restore the file from a copy") from None

@@ -34,6 +34,8 @@ __all__ = [
 _FORMAT = 1  # a model once written loads for ever
 _CALIBRATED_FORMAT = 2  # has temperatures, which an older plait would ignore
 POOLING_TENSOR = "pooling.token_scores"  # in heads.safetensors
+_ALWAYS = (RECORD, "config.json", "model.safetensors", "heads.safetensors", "tokenizer.json")  # in every model
+_SOMETIMES = ("sentence_bert_config.json", "tokenizer_config.json")  # read if they are there
 
 
 @dataclass(frozen=True)
@@ -142,19 +144,30 @@ def member_folder(ensemble: Path, number: int) -> Path:
 
 
 def open_directory(source: str | Path) -> ModelDirectory:
-    """Read the records of a model, or of a run's best one; files are not verified yet."""
+    """Read the records of a model, or of a run's best one; of its files, only plait.json is verified yet."""
     folder = find_model(source)
     if folder is None:
         if not Path(source).exists():
             raise ModelError(f"{source}: no such directory; give a model directory or a run")
         raise ModelError(f"{source}: not a plait model; expected a directory with {RECORD}")
+    while True:
+        before = folder.stat().st_ino
+        try:
+            return _read_directory(folder)
+        except (ModelError, OSError):
+            if folder.is_dir() and folder.stat().st_ino == before:  # a run did not replace it meanwhile
+                raise
+
+
+def _read_directory(folder: Path) -> ModelDirectory:
     try:
         manifest = {**read_json(folder / MANIFEST)["sha256"]}
     except (OSError, ValueError, KeyError, TypeError):
         raise ModelError(f"{folder}/{MANIFEST}: missing or damaged; {COPY_AGAIN}") from None
+    verify_files(folder, {RECORD: manifest.get(RECORD, "")})
     try:
         value = dict(read_json(folder / RECORD))
-    except ValueError:
+    except (ValueError, TypeError):
         raise ModelError(f"{folder}/{RECORD}: not valid JSON; {COPY_AGAIN}") from None
     if value.get("format") not in (_FORMAT, _CALIBRATED_FORMAT):
         reads = f"{_FORMAT} and {_CALIBRATED_FORMAT}"
@@ -165,7 +178,18 @@ def open_directory(source: str | Path) -> ModelDirectory:
         raise ModelError(f"{folder}/{RECORD}: damaged; {COPY_AGAIN}") from None
     except ModelError as error:
         raise ModelError(*(f"{folder}: {mistake}" for mistake in error.mistakes)) from None
+    _check_complete(folder, manifest, record)
     return ModelDirectory(folder, manifest, record)
+
+
+def _check_complete(folder: Path, manifest: Mapping[str, str], record: ModelRecord) -> None:
+    """Refuse a manifest that leaves out a file that loading reads: nothing would verify it."""
+    if record.is_ensemble:
+        read = [f"members/{number}/{MANIFEST}" for number in range(1, len(record.provenance.members) + 1)]
+    else:
+        read = [*_ALWAYS, *(name for name in _SOMETIMES if (folder / name).exists())]
+    if left_out := [name for name in read if name not in manifest]:
+        raise ModelError(f"{folder}/{MANIFEST}: incomplete, it does not name {', '.join(left_out)}; {COPY_AGAIN}")
 
 
 def _packages(tasks: Mapping[str, TaskSpec]) -> dict[str, dict[str, str | None]]:

@@ -29,6 +29,7 @@ __all__ = [
     "MASK",
     "POOLED",
     "SEGMENTS",
+    "WEIGHTS",
     "OnnxEngine",
     "choose_engine",
     "onnxruntime_or_error",
@@ -38,6 +39,7 @@ __all__ = [
 
 GRAPH_FOLDER, GRAPH_MANIFEST, GRAPH_FORMAT = "onnx", "manifest.json", 1
 ENCODER = "encoder"  # the graph of the bare encoder
+WEIGHTS = "weights.bin"  # of all graphs
 IDS, MASK, SEGMENTS, POOLED = "input_ids", "attention_mask", "token_type_ids", "pooled"
 _CALL_TOKENS = 512  # in one call, padding included; more would not fit in the processor's cache
 _MOST_PADDING = 0.05  # the largest share of padding among them
@@ -195,6 +197,8 @@ def _read_manifest(graphs: Path, identity: str) -> _GraphManifest:
         value = dict(read_json(graphs / GRAPH_MANIFEST))
         found, exported_from = value["format"], value["model"]
         manifest = _GraphManifest(value["precision"], {**value["sha256"]}, digest_of(value))
+        if not {WEIGHTS, f"{ENCODER}.onnx"} <= manifest.sha256.keys():
+            raise ValueError("it does not name the files of the engine")
     except (OSError, ValueError, KeyError, TypeError):
         raise ModelError(f"{graphs}/{GRAPH_MANIFEST}: missing or damaged; {_EXPORT_AGAIN}") from None
     if found != GRAPH_FORMAT:

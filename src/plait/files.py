@@ -169,11 +169,11 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _naming(path: Path, temporary: Path) -> Iterator[None]:
-    """Let errors of the system name what is written: a full disk names nothing, others the temporary name."""
+    """Let errors of the system name what is written: a full disk names nothing, or what is copied there."""
     try:
         yield
     except OSError as error:
-        if error.filename is None or str(error.filename).startswith(str(temporary)):
+        if error.filename is None or str(temporary) in f"{error.filename} {error.filename2}":
             error.filename, error.filename2 = str(path), None
         raise
 

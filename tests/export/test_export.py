@@ -17,8 +17,9 @@ from torch import nn
 
 import plait
 from every_task import CLASSES, ONE, SHARED, TASKS, make_model, save
+from full_disk import full_disk
 from plait.data.batch import VIEWS
-from plait.errors import ExecutionError, RequestError
+from plait.errors import ExecutionError, ModelError, RequestError
 from plait.export import check, export
 from plait.export.export import export_onnx
 from plait.export.texts import sample_columns, sample_texts
@@ -328,3 +329,18 @@ def test_a_calibrated_task_has_calibrated_probabilities(untrained, tmp_path):
     outputs = {one["task"]: one for graph in graphs for one in graph["outputs"].values() if "task" in one}
     assert outputs[one_label]["abstain_below"] == 0.4
     assert "withheld" in (tmp_path / "exported/onnx/README.md").read_text()
+
+
+def test_a_full_disk_names_the_target(untrained, tmp_path):
+    with full_disk(20_000), pytest.raises(OSError, match="File too large") as caught:
+        export_onnx(str(untrained), tmp_path / "out")
+    assert caught.value.filename == str(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_incomplete_manifest_of_graphs_is_refused(exported, tmp_path):
+    copy = shutil.copytree(exported, tmp_path / "copy")
+    manifest = json.loads((copy / "onnx/manifest.json").read_text())
+    (copy / "onnx/manifest.json").write_text(json.dumps({**manifest, "sha256": {}}))
+    with pytest.raises(ModelError, match=r"onnx/manifest\.json: missing or damaged; export the model again"):
+        load_model(copy, engine="onnx")

@@ -16,7 +16,7 @@ from plait.encoder.bert import Encoder
 from plait.encoder.config import EncoderConfig, read_optional_json
 from plait.errors import EncoderError
 
-__all__ = ["TOKEN_SCORES", "encoder_from", "is_finite", "load_encoder", "read_tensors", "to_checkpoint"]
+__all__ = ["TOKEN_SCORES", "encoder_from", "is_finite", "largest", "load_encoder", "read_tensors", "to_checkpoint"]
 
 TOKEN_SCORES = "token_scores"  # of weighted pooling
 _IGNORED = re.compile(r"^(cls|lm_head|classifier)\.|(^|\.)position_ids$")  # heads, and a buffer of 0, 1, 2, …
@@ -95,11 +95,16 @@ def load_encoder(tensors: Mapping[str, Tensor], config: EncoderConfig, *, pooler
 
 
 def is_finite(tensor: Tensor) -> bool:
-    """Whether no value is NaN or infinite; a single pass that allocates nothing."""
+    """Whether no value is NaN or infinite."""
+    return largest(tensor) < math.inf
+
+
+def largest(tensor: Tensor) -> float:
+    """The largest magnitude, in one pass that allocates nothing; inf if any value is NaN or infinite."""
     if not tensor.numel() or not tensor.is_floating_point():
-        return True
-    low, high = torch.aminmax(tensor.detach())
-    return math.isfinite(low) and math.isfinite(high)
+        return 0.0
+    low, high = (float(end) for end in torch.aminmax(tensor.detach()))
+    return max(-low, high) if math.isfinite(low) and math.isfinite(high) else math.inf
 
 
 def to_checkpoint(encoder: Encoder) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from plait.errors import PlaitError
 from plait.serving.batching import Queue, Ticket, WorkBatch
+from plait.serving.errors import ApiError
 from plait.serving.examples import EMBEDDING, Example, Member, make_examples, pack_examples
 from plait.serving.metrics import Metrics
 from plait.serving.settings import Settings
@@ -182,6 +183,9 @@ class Pool:
         header, payload = pack_examples(batch.examples)
         began = time.monotonic()
         answer, found = await worker.ask({"model": batch.model, **header}, payload, self._limits.worker_seconds)
+        if "mistakes" in answer:
+            self._refuse(batch, answer["mistakes"])
+            return
         self.queue.note_speed(batch.tokens, time.monotonic() - began)
         self._metrics.note_batch(len(batch.entries), batch.tokens)
         width = self.models[batch.model].about["dimensions"]
@@ -190,3 +194,12 @@ class Pool:
             if (row := given.get(EMBEDDING)) is not None:
                 given[EMBEDDING] = vectors_kD[row]
             ticket.answer(number, given)
+
+    def _refuse(self, batch: WorkBatch, mistakes: Sequence[str]) -> None:
+        """An error in place of answers that are not finite; the requests of a batch are first tried one by one."""
+        if len(batch.tickets) > 1:
+            self.queue.put_back(batch)
+            return
+        for ticket in batch.tickets:
+            ticket.fail(ApiError(500, "not_finite", " ".join(mistakes)))
+            self.queue.drop(ticket)

@@ -14,7 +14,7 @@ from typing import IO, Any
 import torch
 
 from plait.data.labels import Labels
-from plait.errors import PlaitError
+from plait.errors import NotFiniteError, PlaitError
 from plait.inference.predictor import Predictor, load
 from plait.model.directory.load import EngineName
 from plait.serving.answer import answer_examples
@@ -96,7 +96,10 @@ def _serve(sources: dict[str, tuple[str, EngineName]], requests: IO[bytes], answ
             header, payload = read_message(requests)
         except EOFError:
             return
-        write(*answer_batch(models[header["model"]], header, payload))
+        try:
+            write(*answer_batch(models[header["model"]], header, payload))
+        except NotFiniteError as error:
+            write({"mistakes": error.mistakes})
 
 
 if __name__ == "__main__":

@@ -150,8 +150,8 @@ class StageRun:
         )
         self._write(line)
         judged = judging[recipe.best_by].value if recipe.best_by in judging else mean
-        if judged is not None and (math.isnan(judged) or any(map(self._is_constant, judging.values()))):
-            judged = None  # a metric that is undefined never makes a model the best
+        if judged is not None and math.isnan(judged):  # the metric is undefined on these rows
+            judged = None
         if judged is None:  # nothing selects a model, so it is the last, unless an earlier one has a score
             better = ends and position.best_score is None
         elif position.best_score is None:
@@ -225,12 +225,6 @@ class StageRun:
             for name, task in self.trainer.resolved.kept.items()
             if task.dev or task.scores
         }
-
-    def _is_constant(self, scores: TaskScores) -> bool:
-        """Whether a model predicts the same score for rows with different ones, so that nothing correlates."""
-        rows = self.trainer.resolved.tasks[scores.task].judges
-        about = self.trainer.model.tasks[scores.task].labels.about
-        return math.isnan(scores.value) and about.is_score and rows is not None and np.ptp(rows.labels) > 0
 
     def _score_tokenized(self, name: str, split: str, examples: Examples) -> TaskScores:
         """The scores on some examples, which are tokenized at the first evaluation only, and with a frozen encoder

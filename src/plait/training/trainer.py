@@ -1,5 +1,6 @@
 """Everything that a stage of a run keeps in memory, built from its resolved recipe."""
 
+import math
 from collections.abc import Collection
 from functools import partial
 
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from plait.data.batch import Batch, make_batch, tokenize_views
 from plait.data.tokenize import TokenTable
 from plait.encoder.find import Checkpoint
-from plait.encoder.weights import is_finite
+from plait.encoder.weights import is_finite, largest
 from plait.errors import NotFiniteError, RecipeError
 from plait.gradients.combine import ByGram, find_combiner
 from plait.gradients.conflict import Cosines, cosines
@@ -31,6 +32,7 @@ from plait.world import World
 
 __all__ = ["Trainer", "build_stage_model", "build_start_model"]
 
+_LARGEST_WEIGHT = 1e5  # of an encoder; the largest of trained ones are some tens
 PlannedStep = list[tuple[str, tuple[int, ...]]]  # the tasks of a step and their rows
 
 
@@ -207,16 +209,23 @@ class Trainer:
         return losses
 
     def check_weights(self, step: int) -> None:
-        """Refuse weights, or a state of the optimizer, that are not finite: neither may be scored or saved."""
+        """Refuse weights, or a state of the optimizer, that are not finite: neither may be scored or saved.
+
+        Weights of the encoder that are far larger than any encoder has are as useless, though their answers are finite.
+        """
         modules, states = self.checkpoint_modules.items(), self.optimizer.state.values()
         weights = {prefix + name: tensor for prefix, module in modules for name, tensor in module.state_dict().items()}
-        broken = [name for name, tensor in weights.items() if not is_finite(tensor)]
+        broken = [
+            name
+            for name, tensor in weights.items()
+            if not largest(tensor) < (_LARGEST_WEIGHT if name.startswith("encoder.") else math.inf)
+        ]
         if not all(is_finite(value) for state in states for value in state.values()):
             broken.append("the state of the optimizer")
         if broken:
             more = f" and {len(broken) - 1} others" if len(broken) > 1 else ""
-            problem = f"{broken[0]}{more} became infinite or NaN"
-            raise NotFiniteError(f"after step {step:,}: {problem}, nothing was saved; try a lower lr or a clip")
+            problem = f"{broken[0]}{more} became infinite, NaN or larger than {_LARGEST_WEIGHT:g}"
+            raise NotFiniteError(f"after step {step:,}: {problem}; nothing was saved, try a lower lr or a clip")
 
     def start_heads(self, learned: Collection[str], solved: SolvedHeads, progress: Progress) -> None:
         """Solve the heads of tasks that were not learned before for their training rows, on the encoder as it is.

@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 import plait
-from plait.errors import ModelError
-from plait.files import atomic_folder
+from plait.errors import ModelError, PlaitError
+from plait.files import atomic_folder, save_tensors
 from plait.model.directory import load, record
 from plait.model.directory.load import load_model
 from plait.model.directory.save import save_model
@@ -51,6 +52,32 @@ def test_all_missing_files_are_listed(copy):
 def test_a_damaged_manifest_is_refused(copy, text):
     (copy / "manifest.json").write_text(text)
     with pytest.raises(ModelError, match=r"manifest\.json: missing or damaged; copy the whole model directory again"):
+        plait.load(copy)
+
+
+@pytest.mark.parametrize("left_out", ["plait.json", "heads.safetensors", "tokenizer_config.json"])
+def test_an_incomplete_manifest_is_refused(copy, left_out):
+    manifest = json.loads((copy / "manifest.json").read_text())
+    assert manifest["sha256"].pop(left_out)
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ModelError, match=rf"manifest\.json: incomplete, it does not name {left_out}; copy the whole "):
+        plait.load(copy)
+    (copy / "manifest.json").write_text('{"sha256": {}}')
+    with pytest.raises(ModelError, match=r"manifest\.json: incomplete, it does not name plait\.json"):
+        plait.load(copy)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("file", ["model.safetensors", "heads.safetensors"])
+def test_weights_that_are_not_finite_are_refused(copy, file, value):
+    tensors = {name: tensor.clone() for name, tensor in load_file(copy / file).items()}
+    name = next(name for name, tensor in tensors.items() if tensor.ndim > 1)
+    tensors[name][-1, -1] = value
+    digest = save_tensors(tensors, copy / file)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["sha256"][file] = digest
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(PlaitError, match=f"{name} has NaN or infinite values"):
         plait.load(copy)
 
 

@@ -168,9 +168,7 @@ def load_heads(model: Model, folder: Path, tasks: Sequence[str]) -> None:
     """Load the weights of these tasks' heads, of the shared layer and of the pooling from a model directory."""
     tensors = load_file(folder / "heads.safetensors")
     if broken := [name for name, tensor in tensors.items() if not is_finite(tensor)]:
-        raise ModelError(
-            *(f"{folder}/heads.safetensors: {name} has values that are NaN or infinite" for name in broken)
-        )
+        raise ModelError(*(f"{folder}/heads.safetensors: {name} has NaN or infinite values" for name in broken))
     if (scores_D := model.encoder.token_scores) is not None:
         found_D = tensors.get(POOLING_TENSOR)
         if found_D is None or found_D.shape != scores_D.shape:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +34,12 @@ __all__ = [
 _FORMAT = 1  # a model once written loads for ever
 _CALIBRATED_FORMAT = 2  # has temperatures, which an older plait would ignore
 POOLING_TENSOR = "pooling.token_scores"  # in heads.safetensors
-_ALWAYS = (RECORD, "config.json", "model.safetensors", "heads.safetensors", "tokenizer.json")  # in every model
+_ALWAYS = (
+    "config.json",
+    "model.safetensors",
+    "heads.safetensors",
+    "tokenizer.json",
+)  # in every model, beside plait.json
 _SOMETIMES = ("sentence_bert_config.json", "tokenizer_config.json")  # read if they are there
 
 
@@ -164,7 +169,8 @@ def _read_directory(folder: Path) -> ModelDirectory:
         manifest = {**read_json(folder / MANIFEST)["sha256"]}
     except (OSError, ValueError, KeyError, TypeError):
         raise ModelError(f"{folder}/{MANIFEST}: missing or damaged; {COPY_AGAIN}") from None
-    verify_files(folder, {RECORD: manifest.get(RECORD, "")})
+    _check_names(folder, manifest, [RECORD])
+    verify_files(folder, {RECORD: manifest[RECORD]})
     try:
         value = dict(read_json(folder / RECORD))
     except (ValueError, TypeError):
@@ -188,6 +194,10 @@ def _check_complete(folder: Path, manifest: Mapping[str, str], record: ModelReco
         read = [f"members/{number}/{MANIFEST}" for number in range(1, len(record.provenance.members) + 1)]
     else:
         read = [*_ALWAYS, *(name for name in _SOMETIMES if (folder / name).exists())]
+    _check_names(folder, manifest, read)
+
+
+def _check_names(folder: Path, manifest: Mapping[str, str], read: Iterable[str]) -> None:
     if left_out := [name for name in read if name not in manifest]:
         raise ModelError(f"{folder}/{MANIFEST}: incomplete, it does not name {', '.join(left_out)}; {COPY_AGAIN}")
 

@@ -31,7 +31,9 @@ def test_one_step_at_a_rate_that_is_far_too_high_ends_in_a_message(recipe, tmp_p
     with pytest.raises(NotFiniteError) as caught:
         plait.train({**recipe, "lr": lr, "steps": 1, "epochs": None}, tmp_path / "run", baselines=False)
     assert caught.value.exit_code == 1
-    assert str(caught.value).startswith("after step 1: encoder.") and " and 3" in str(caught.value)
+    assert str(caught.value).startswith(
+        "after step 1: encoder.tokens.weight and 28 others became infinite, NaN or larger"
+    )
     assert [line["kind"] for line in metrics_lines(tmp_path / "run")] == ["train"]
     assert not (tmp_path / "run/best").exists() and not (tmp_path / "run/checkpoints").exists()
 
@@ -46,7 +48,7 @@ def test_weights_are_checked_before_they_are_scored_or_saved(recipe, tmp_path, m
         return losses
 
     monkeypatch.setattr(stage.Trainer, "step", break_a_weight)
-    problem = r"after step 1: encoder\.tokens\.weight became infinite, NaN or larger than 100000; nothing was saved, try a lower lr or a clip"
+    problem = r"after step 1: encoder\.tokens\.weight became infinite, NaN or larger than 100000; nothing was saved, "
     with pytest.raises(NotFiniteError, match=problem):
         plait.train({**recipe, "evaluate_every": 1}, tmp_path / "scored", baselines=False)
     with pytest.raises(NotFiniteError, match=problem):  # a stop saves a checkpoint

@@ -52,6 +52,27 @@ def test_request_that_kills_workers_harms_no_other(serve):
     assert other.status_code == 200
 
 
+class Overflowing(InlineWorker):
+    """A worker whose model has no finite answer to texts of 7 tokens."""
+
+    async def ask(self, header, payload, seconds):
+        if 7 in header["lengths"]:
+            return {"mistakes": ["task 'mood': the outputs of its head are infinite or NaN"]}, b""
+        return await super().ask(header, payload, seconds)
+
+
+def test_answer_that_is_not_finite_is_an_error_and_harms_no_other(serve):
+    server = serve(start=Overflowing.start)
+
+    async def both():
+        texts = ["the film was very good", "the film"]  # of 7 and 4 tokens
+        return await asyncio.gather(*(server.http.post("/predict/mood", json={"texts": text}) for text in texts))
+
+    broken, other = server.run(both())
+    assert error_of(broken) == (500, "not_finite", "task 'mood': the outputs of its head are infinite or NaN")
+    assert other.status_code == 200 and len(server.workers) == 1
+
+
 def test_server_is_not_ready_while_a_worker_is_missing(serve):
     blocked = asyncio.Event()
 

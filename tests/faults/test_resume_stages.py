@@ -91,7 +91,7 @@ def test_resume_after_a_kill_between_stages_gives_equal_bits(recipe, uninterrupt
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(place, name, killed)
         plait.train(recipe, tmp_path / "run", baselines=False, keep=2)
-    position = checkpoint.read_position(checkpoint.newest_checkpoint(tmp_path / "run/checkpoints"))
+    position = checkpoint.read_position(checkpoint.find_checkpoints(tmp_path / "run/checkpoints")[0])
     assert position.stage == left
     resume(tmp_path / "run")
     assert_same_run(uninterrupted, tmp_path / "run")

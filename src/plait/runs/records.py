@@ -40,6 +40,7 @@ class RunRecord:
     data: dict[str, Any]  # task → split → files, or {"stages": [the same per stage]}
     kept: dict[str, Any]  # task of the start model → where its data came from
     variants: dict[str, str] = field(default_factory=dict)  # "head linear" → "linear.v1"
+    processes: int = 1  # that trained together at the beginning
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -38,6 +38,7 @@ class PlaitError(Exception):
     """One or more mistakes, each a sentence that says where, what is wrong and what to do."""
 
     exit_code = 2  # the request was wrong
+    is_reported = False  # by another process of the same training
 
     def __init__(self, *mistakes: str) -> None:
         super().__init__("\n".join(mistakes))

@@ -71,7 +71,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except PlaitError as error:
-        for mistake in error.mistakes:
+        for mistake in () if error.is_reported else error.mistakes:
             click.echo(f"plait: {as_options(mistake)}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:

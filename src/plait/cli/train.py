@@ -126,6 +126,8 @@ def command(
         threads=threads,
         as_json=as_json,
     )
+    if result is None:  # the first process reports
+        return
     if as_json:
         from dataclasses import asdict
 
@@ -160,14 +162,20 @@ def run_recipe(
     keep: int = 0,
     threads: int | None = None,
     as_json: bool = False,
-) -> "Result":
-    """Train or resume with progress; a signal ends the program after a checkpoint."""
+) -> "Result | None":
+    """Train or resume with progress; a signal ends the program after a checkpoint.
+
+    None in all but the first of several processes.
+    """
     from functools import partial
 
     from plait.cli.display import progress_for
     from plait.cli.stopping import stop_on_signals
+    from plait.errors import NotFiniteError
+    from plait.progress import SilentProgress
     from plait.training.train import Stopped, train
     from plait.training.train import resume as resume_run
+    from plait.world import joined_world
 
     if resume:
         begin = partial(resume_run, resume, recipe=recipe)
@@ -182,10 +190,14 @@ def run_recipe(
             keep=keep,
             threads=threads or "auto",
         )
-    progress = progress_for(as_json)
-    with stop_on_signals() as stop:
+    with stop_on_signals() as stop, joined_world() as world:
+        progress = progress_for(as_json) if world.is_main else SilentProgress()
         try:
-            return begin(data=data, profile=profile, overrides=overrides, progress=progress, stop=stop)
+            result = begin(data=data, profile=profile, overrides=overrides, progress=progress, stop=stop)
+            return result if world.is_main else None
+        except NotFiniteError as error:
+            error.is_reported = not world.is_main  # all processes stop for it
+            raise
         except Stopped as stopped:
             progress.end()
             progress.note(str(stopped))

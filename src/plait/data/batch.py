@@ -35,6 +35,10 @@ class Batch:
     firsts: tuple[int, ...]  # tokens of each input in segment 0
     views: dict[str, slice]  # which inputs belong to which view
 
+    def inputs(self, places: Sequence[int]) -> tuple[list[np.ndarray], list[int]]:
+        """The ids of some inputs, and how many of each belong to its first text."""
+        return [self.ids[place] for place in places], [self.firsts[place] for place in places]
+
     def split_inputs(self, count: int) -> list[list[int]]:
         """The numbers of its inputs in at most `count` parts with about as many tokens each, shortest inputs first."""
         lengths = np.array([len(tokens) for tokens in self.ids])

@@ -27,14 +27,20 @@ def _in_turn(work: Callable[[int], _Result], count: int, /) -> list[_Result]:
 
 
 def backward_in_parts(
-    parts: Sequence[Callable[[], Tensor]], measure: Callable[[Tensor], Tensor], *, kept: int = 1, run: _Run = _in_turn
+    parts: Sequence[Callable[[], Tensor]],
+    measure: Callable[[Tensor], Tensor],
+    *,
+    kept: int = 1,
+    run: _Run = _in_turn,
+    exchange: Callable[[Sequence[Tensor]], tuple[Tensor, int]] | None = None,
 ) -> Tensor:
     """The loss over the embeddings of all parts; adds the same gradients as one graph over the whole batch.
 
     A part is a function that encodes its rows (b, …); it must give the same bits on every call, dropout included.
     `measure` turns the embeddings of all parts (B, …) into the loss. The graphs of `kept` parts stay in memory. Every
     other part is encoded twice: first without a graph, to find the gradient with respect to its embeddings, then with
-    one, to backpropagate it.
+    one, to backpropagate it. If other processes have parts too, `exchange` turns these into the embeddings of all, and
+    tells the place of the first row of its own.
     """
 
     first_kept = max(0, len(parts) - kept)
@@ -44,16 +50,18 @@ def backward_in_parts(
             return parts[number]()
 
     encoded = run(encode, len(parts))
-    embeddings = torch.cat([part.detach() for part in encoded]).requires_grad_()
+    own = [part.detach() for part in encoded]
+    embeddings, start = exchange(own) if exchange else (torch.cat(own), 0)
+    embeddings.requires_grad_()
     loss = measure(embeddings)
     if not loss.requires_grad:
         return loss
     loss.backward()
     if embeddings.grad is None:  # the loss does not depend on the embeddings
         return loss.detach()
-    gradients = embeddings.grad.split([len(part) for part in encoded])
+    gradients = embeddings.grad[start : start + sum(map(len, own))].split([len(part) for part in own])
     graphs = encoded[first_kept:]
-    del encoded
+    del encoded, own
 
     def backpropagate_kept(place: int) -> None:
         _backpropagate(graphs[place], gradients[first_kept + place])

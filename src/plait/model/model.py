@@ -129,11 +129,15 @@ class Model(nn.Module):
     ) -> tuple[Tensor, Tensor, Packed]:
         """Embeddings (S, D) of tokenized inputs, and the states (N, D) of their tokens as packed."""
         encoder = encoder or self.encoder
-        packed = pack(ids, firsts, first_position=self.encoder.config.first_position, device=self.device)
+        packed = self.pack(ids, firsts)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16" and self.training):
             states_ND = encoder(packed)
             pooled_SD = encoder.pool(states_ND, packed, self.pooling)
-        return pooled_SD.float(), states_ND, packed
+        return pooled_SD.to(self.encoder.tokens.weight.dtype), states_ND, packed
+
+    def pack(self, ids: Sequence[np.ndarray], firsts: Sequence[int]) -> Packed:
+        """Tokenized inputs as the encoder takes them."""
+        return pack(ids, firsts, first_position=self.encoder.config.first_position, device=self.device)
 
     def outputs(self, task: str, views_BD: Sequence[Tensor]) -> Tensor:
         """Outputs (B, C) of a task's head from the embeddings of its views."""

@@ -67,6 +67,11 @@ class RunDirectory:
         return self.folder / "pairs"
 
     @property
+    def has_tables(self) -> bool:
+        """Whether tables that were passed in memory have been stored."""
+        return bool(self._table_names)
+
+    @property
     def has_begun(self) -> bool:
         return self._record.is_file()
 

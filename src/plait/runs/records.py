@@ -42,6 +42,7 @@ class RunRecord:
     kept: dict[str, Any]  # task of the start model → where its data came from
     variants: dict[str, str] = field(default_factory=dict)  # "head linear" → "linear.v1"
     digests: bool = False  # whether every file of the run has a digest, as since 0.2
+    processes: int = 1  # that trained together at the beginning
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -3,19 +3,19 @@
 B batch, S inputs of all views, D width.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from plait.data.batch import Batch
-from plait.encoder.packing import Packed
 from plait.gradients.parts import backward_in_parts
 from plait.model.model import Encoded, EncodedPart, Model
 from plait.training.lanes import Lanes
 from plait.training.objective import Objective, Pass
 from plait.training.seeds import seeded, seeded_encoder
+from plait.world import World
 
 __all__ = ["StoredEmbeddings", "backward"]
 
@@ -23,21 +23,53 @@ StoredEmbeddings = Mapping[str, Mapping[str, Tensor]]  # task → view → embed
 
 
 def backward(
-    model: Model, lanes: Lanes, stored: StoredEmbeddings, objective: Objective, batch: Batch, seed: str
+    model: Model,
+    lanes: Lanes,
+    stored: StoredEmbeddings,
+    objective: Objective,
+    batch: Batch,
+    seed: str,
+    world: World | None = None,
 ) -> Tensor:
-    """The loss of one batch; its gradients are added to those already there. Dropout follows from the seed."""
+    """The loss of one batch; its gradients are added to those already there. Dropout follows from the seed.
+
+    Of several processes, each adds the gradients of its part of the batch; the first also those of the weights after
+    the encoder, which all of them compute.
+    """
+    world = world or World()
     label_B = torch.from_numpy(batch.labels).to(model.device)
     trains_encoder = any(parameter.requires_grad for parameter in model.encoder.parameters())
     chunks = -(-len(batch.rows) // objective.chunk) if objective.chunk else 1
     with lanes.separate_gradients():
-        if trains_encoder and chunks * lanes.count > 1:
-            return _backward_in_parts(model, lanes, objective, batch, label_B, seed, chunks)
-        with seeded(f"{seed}/0", model.device):
-            encoded = _look_up(stored[batch.task], batch, model) if batch.task in stored else model.encode(batch)
-            loss = objective(_forward(model, objective, batch, encoded), label_B)
-        if loss.requires_grad:  # a head without weights on a frozen encoder has nothing to learn
-            loss.backward()
-        return loss.detach()
+        if trains_encoder and chunks * lanes.count * world.size > 1:
+            loss = _backward_in_parts(model, lanes, objective, batch, label_B, seed, chunks, world)
+        else:
+            loss = _backward_whole(model, stored, objective, batch, label_B, seed)
+        if not world.is_main:
+            _clear_after_encoder(model, objective)
+    return loss
+
+
+def _backward_whole(
+    model: Model, stored: StoredEmbeddings, objective: Objective, batch: Batch, label_B: Tensor, seed: str
+) -> Tensor:
+    """The batch in one graph."""
+    with seeded(f"{seed}/0", model.device):
+        encoded = _look_up(stored[batch.task], batch, model) if batch.task in stored else model.encode(batch)
+        loss = objective(_forward(model, objective, batch, encoded), label_B)
+    if loss.requires_grad:  # a head without weights on a frozen encoder has nothing to learn
+        loss.backward()
+    return loss.detach()
+
+
+def _clear_after_encoder(model: Model, objective: Objective) -> None:
+    """Set the gradients of everything but the encoder to zero."""
+    encoder = {id(parameter) for parameter in model.encoder.parameters()}
+    later = [parameter for parameter in model.parameters() if id(parameter) not in encoder]
+    later += [parameter for _, module in objective.modules() for parameter in module.parameters()]
+    for parameter in later:
+        if parameter.grad is not None:
+            parameter.grad.zero_()
 
 
 def _look_up(stored: Mapping[str, Tensor], batch: Batch, model: Model) -> Encoded:
@@ -58,28 +90,47 @@ def _forward(model: Model, objective: Objective, batch: Batch, encoded: Encoded)
 
 
 def _backward_in_parts(
-    model: Model, lanes: Lanes, objective: Objective, batch: Batch, label_B: Tensor, seed: str, chunks: int
+    model: Model,
+    lanes: Lanes,
+    objective: Objective,
+    batch: Batch,
+    label_B: Tensor,
+    seed: str,
+    chunks: int,
+    world: World,
 ) -> Tensor:
-    """The same, encoded in parts by the lanes; each part and the head have their own dropout seed.
+    """The same, encoded in parts by the lanes of all processes; each part and the head have their own dropout seed.
 
     A part consists of inputs of similar length, whatever rows and views they belong to, so that attention has few
     groups. Each chunk of a cached loss is shared by the lanes, and only the graph of one chunk is in memory at a time.
     """
-    parts = batch.split_inputs(chunks * lanes.count)
+    parts = batch.split_inputs(chunks * lanes.count * world.size)
     places_S = torch.tensor([place for part in parts for place in part], device=model.device).argsort()
-    packed: dict[int, Packed] = {}
+    own = world.share(len(parts))
 
-    def encode_part(number: int) -> Tensor:
-        ids, firsts = zip(*((batch.ids[place], batch.firsts[place]) for place in parts[number]), strict=True)
+    def encode_part(lane: int, number: int) -> Tensor:
+        ids, firsts = batch.inputs(parts[number])
         with seeded_encoder(f"{seed}/{number}", model.device):
-            pooled_SD, states_ND, packed[number] = model.states(ids, firsts, lanes.encoders[number % lanes.count])
+            pooled_SD, states_ND, _ = model.states(ids, firsts, lanes.encoders[lane])
         return torch.cat([pooled_SD, states_ND]) if objective.token_view else pooled_SD
+
+    def rows_of(numbers: Iterable[int]) -> int:
+        """How many rows the encoded parts have: the embeddings, and the states of tokens if a loss needs them."""
+        tokens = sum(len(batch.ids[place]) for number in numbers for place in parts[number])
+        return sum(len(parts[number]) for number in numbers) + (tokens if objective.token_view else 0)
+
+    def exchange(encoded: Sequence[Tensor]) -> tuple[Tensor, int]:
+        none_SD = model.encoder.tokens.weight.new_zeros(0, model.encoder.config.width)
+        rows_SD = torch.cat([none_SD, *encoded])
+        counts = [rows_of(World(rank, world.size).share(len(parts))) for rank in range(world.size)]
+        return world.gather_rows(rows_SD, counts), sum(counts[: world.rank])
 
     def compute_loss(rows_SD: Tensor) -> Tensor:
         """From the embeddings of all parts; each is followed by the states of its tokens if a loss needs them."""
         pooled_SD, with_tokens = rows_SD, []
         if objective.token_view:
-            sizes = [size for number, part in enumerate(parts) for size in (len(part), len(packed[number].ids_N))]
+            packed = [model.pack(*batch.inputs(part)) for part in parts]
+            sizes = [size for part, one in zip(parts, packed, strict=True) for size in (len(part), len(one.ids_N))]
             pieces = rows_SD.split(sizes)
             pooled_SD = torch.cat(pieces[::2])
             with_tokens = [EncodedPart(part, pieces[2 * n + 1], packed[n]) for n, part in enumerate(parts)]
@@ -88,5 +139,5 @@ def _backward_in_parts(
         with seeded(f"{seed}/head", model.device):
             return objective(_forward(model, objective, batch, Encoded(views, with_tokens)), label_B)
 
-    encode = [partial(encode_part, number) for number in range(len(parts))]
-    return backward_in_parts(encode, compute_loss, kept=lanes.count, run=lanes.run)
+    encode = [partial(encode_part, place % lanes.count, number) for place, number in enumerate(own)]
+    return backward_in_parts(encode, compute_loss, kept=lanes.count, run=lanes.run, exchange=exchange)

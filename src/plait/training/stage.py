@@ -103,6 +103,7 @@ class StageRun:
                     break
         position.seconds = time.monotonic() - self._started
         self.progress.end()
+        self.context.world.wait()  # until the best model is written
 
     @property
     def has_evaluated(self) -> bool:
@@ -191,7 +192,7 @@ class StageRun:
             due = epoch_ends and time.monotonic() - self._saved >= _CHECKPOINT_PAUSE
         else:
             due = position.step_in_stage % every == 0
-        stopping = self.context.stop()
+        stopping = not self.context.world.all(not self.context.stop())
         if due or stopping:
             position.seconds = time.monotonic() - self._started
             self.save()

@@ -49,20 +49,30 @@ def train_step(parts: StepParts, batches: Sequence[Batch], step: int, *, separat
         rows.clear()
     losses: dict[str, float] = {}
     for batch in batches:
-        seed = parts.world.seed(f"{parts.seed}/{step}/{batch.task}")
-        loss = backward(parts.model, parts.lanes, parts.stored, parts.objectives[batch.task], batch, seed)
+        loss = _backward(parts, batch, f"{parts.seed}/{step}/{batch.task}")
         losses[batch.task] = _check_finite(loss, "loss", [batch], step, parts.world)
         if rows is not None:
-            rows.set_aside()
-            parts.world.reduce([rows.newest_P])
+            _set_aside(rows, parts.world)
     trained = [parameter for group in parts.optimizer.param_groups for parameter in group["params"]]
-    parts.world.reduce(parameter.grad for parameter in trained if parameter.grad is not None)
+    parts.world.sum_gradients(trained)
     if parts.combine is not None:
         _combine_gradients(parts, batches, rows, parts.combine, step)
     norm = parts.lanes.clip_gradients(trained, parts.clip)
     _check_finite(norm, "gradient", batches, step, parts.world)
     parts.optimizer.step()
     return losses
+
+
+def _backward(parts: StepParts, batch: Batch, seed: str) -> Tensor:
+    """The loss of a batch; its gradients are added to those already there."""
+    objective = parts.objectives[batch.task]
+    return backward(parts.model, parts.lanes, parts.stored, objective, batch, seed, parts.world)
+
+
+def _set_aside(rows: GradientRows, world: World) -> None:
+    """Move the gradients of a task into the next row, summed over all processes."""
+    rows.set_aside()
+    rows.reached[-1] = world.sum_row(rows.newest_P, rows.reached[-1])
 
 
 def _combine_gradients(
@@ -89,9 +99,8 @@ def measure_conflict(parts: StepParts, batches: Sequence[Batch], step: int) -> N
     parts.model.zero_grad(set_to_none=True)
     parts.rows.clear()
     for batch in batches:
-        seed = parts.world.seed(f"{parts.seed}/{step}/{batch.task}/watch")
-        backward(parts.model, parts.lanes, parts.stored, parts.objectives[batch.task], batch, seed)
-        parts.rows.set_aside()
+        _backward(parts, batch, f"{parts.seed}/{step}/{batch.task}/watch")
+        _set_aside(parts.rows, parts.world)
     parts.rows.measure()
     parts.model.zero_grad(set_to_none=True)
 

@@ -1,8 +1,10 @@
 """A run from its recipe to its best model, and its continuation after an interruption."""
 
 import hashlib
+import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -36,6 +38,7 @@ from plait.training.threads import choose_threads, restore_threads
 from plait.training.trackers import check_trackers, open_trackers
 from plait.training.trainer import Trainer, build_start_model
 from plait.training.warm_heads import SolvedHeads
+from plait.world import World, find_world
 
 __all__ = ["Stopped", "resume", "train", "train_part"]
 
@@ -70,23 +73,54 @@ def train(
     _check_arguments(recipe, keep, threads)
     name = Path(recipe).absolute().stem.replace("#", "-") if isinstance(recipe, str | Path) else "recipe"
     run = RunDirectory(Path(out or Path("runs") / name))
-    run.check_free()
-    with run.no_leftovers(Stopped):
+    world = find_world()
+    progress = (progress if world.is_main else None) or SilentProgress()
+
+    def prepare() -> tuple[ResolvedRun, Model]:
+        """Whatever can be refused is refused before there is a run."""
+        run.check_free()
         with run.errors_in_rows():
             given = as_recipe(run.store_tables(recipe), data, profile, overrides)
             resolved = resolve_run(given, Path(data) if data else None)
+        if world.size > 1 and run.has_tables:
+            raise RecipeError("tables in memory cannot be shared by several processes; write them to files")
         check_trackers(resolved.recipe)
-        model = build_start_model(resolved)  # whatever can be refused is refused before there is a run
-        progress = progress or SilentProgress()
-        if threads == "auto":
+        return resolved, build_start_model(resolved)
+
+    with run.no_leftovers(Stopped):
+        resolved, model = world.all_or_none(prepare)
+        if threads == "auto" and world.size == 1:
             choose_threads(model, progress)
-        elif threads is not None:
+        elif isinstance(threads, int):
             torch.set_num_threads(threads)
-        with run.locked():
-            record = _record_of(resolved, baselines=baselines, single_task=single_task, keep=keep)
+        torch.set_num_threads(world.from_main(torch.get_num_threads()))
+
+        def create() -> None:
+            record = _record_of(resolved, world, baselines=baselines, single_task=single_task, keep=keep)
             bad = {name: task.bad for name, task in resolved.data.tasks.items() if task.bad}
             run.create(record, resolved.recipe, bad)
-            return _run_to_end(run, resolved, model, progress, stop)
+
+        with _locked(run, world, create):
+            return _run_to_end(run, resolved, model, progress, stop, world)
+
+
+@contextmanager
+def _locked(run: RunDirectory, world: World, begin: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold the lock of a run, and begin it, in the first process; the others see its files."""
+    with ExitStack() as stack:
+
+        def enter() -> None:
+            if world.is_main:
+                stack.enter_context(run.locked())
+                begin()
+
+        def look() -> None:
+            if not run.has_begun:
+                raise RunError(f"{run.folder}: another process sees no run there; all processes need the same folder")
+
+        world.all_or_none(enter)
+        world.all_or_none(look)
+        yield
 
 
 def _check_arguments(recipe: object, keep: int, threads: object) -> None:
@@ -113,22 +147,38 @@ def resume(
 ) -> Result:
     """Resume a run; it ends with the same bits as if it had never stopped."""
     run = RunDirectory(Path(folder))
+    world = find_world()
+    progress = (progress if world.is_main else None) or SilentProgress()
+
+    def prepare() -> tuple[ResolvedRun, Model]:
+        _ = run.record  # refuse what is not a run
+        if run.is_trained and world.is_main:
+            run.drop_checkpoints()
+        if run.is_finished():
+            raise RunError(f"{run.folder}: already finished; its model is {run.best}")
+        resolved = resolve_again(run, recipe=recipe, data=data, profile=profile, overrides=overrides)
+        check_trackers(resolved.recipe)
+        return resolved, build_start_model(resolved)
+
+    resolved, model = world.all_or_none(prepare)
     record = run.record
-    if run.is_trained:
-        run.drop_checkpoints()
-    if run.is_finished():
-        raise RunError(f"{run.folder}: already finished; its model is {run.best}")
-    resolved = resolve_again(run, recipe=recipe, data=data, profile=profile, overrides=overrides)
-    check_trackers(resolved.recipe)
     torch.set_num_threads(record.threads)  # another number of threads would sum in another order
-    progress = progress or SilentProgress()
     if torch.__version__ != record.torch:
         progress.note(f"begun with torch {record.torch}, resuming with {torch.__version__}: the last bits may differ")
-    with run.locked():
-        return _run_to_end(run, resolved, build_start_model(resolved), progress, stop)
+    if world.size != record.processes:
+        counts = f"{_processes(record.processes)}, resuming with {_processes(world.size)}"
+        progress.note(f"begun with {counts}: the same batches, dropout and the last bits may differ")
+    with _locked(run, world):
+        return _run_to_end(run, resolved, model, progress, stop, world)
 
 
-def _record_of(resolved: ResolvedRun, *, baselines: bool, single_task: bool, keep: int) -> RunRecord:
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
+
+
+def _record_of(
+    resolved: ResolvedRun, world: World | None = None, *, baselines: bool, single_task: bool, keep: int
+) -> RunRecord:
     return RunRecord(
         plait=plait.__version__,
         torch=torch.__version__,
@@ -142,33 +192,39 @@ def _record_of(resolved: ResolvedRun, *, baselines: bool, single_task: bool, kee
         kept=resolved.kept_origins(folders=True),
         variants=variant_versions(resolved.recipe),
         digests=True,
+        processes=(world or World()).size,
     )
 
 
-def _run_to_end(run: RunDirectory, resolved: ResolvedRun, model: Model, progress: Progress, stop: _Stop) -> Result:
-    """Everything that is left to do in a run; the caller holds its lock."""
+def _run_to_end(
+    run: RunDirectory, resolved: ResolvedRun, model: Model, progress: Progress, stop: _Stop, world: World
+) -> Result:
+    """Everything that is left to do in a run; the first process holds its lock."""
     if not run.is_trained:
-        _train_stages(run, resolved, model, progress, stop)
+        _train_stages(run, resolved, model, progress, stop, world)
     if resolved.recipe.refit and not run.is_refitted:
-        _refit(run, resolved, progress, stop)
-    single_task = _train_single_tasks(run, resolved, progress, stop) if run.record.single_task else {}
+        _refit(run, resolved, progress, stop, world)
+    single_task = _train_single_tasks(run, resolved, progress, stop, world) if run.record.single_task else {}
     return Result.of(run, tuple(resolved.stages[-1].kept), single_task)
 
 
-def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progress: Progress, stop: _Stop) -> None:
+def _train_stages(
+    run: RunDirectory, resolved: ResolvedRun, model: Model, progress: Progress, stop: _Stop, world: World
+) -> None:
     """The run itself, stage by stage; each stage starts with the best model of the one before."""
     _report_data(run, resolved, progress)
     solved: SolvedHeads = {}  # for the baselines, and for the start of the stage that they are about
-    baselines = find_baselines(run, resolved, solved, progress)
-    point = find_resume_point(run, progress.note)
+    baselines = world.from_main(find_baselines(run, resolved, solved, progress) if world.is_main else {})
+    point = world.from_main(find_resume_point(run, progress.note) if world.is_main else None)
     position = point.position if point else Position()
-    run.cut_metrics(point.metrics if point else None)
+    if world.is_main:
+        run.cut_metrics(point.metrics if point else None)
     recipe = resolved.recipe.model_dump(mode="json")
     with (
-        open_metrics(run.metrics, run.check_present) as metrics,
-        open_trackers(run, resolved.recipe.tracker, recipe, position.step, progress) as trackers,
+        open_metrics(run.metrics if world.is_main else Path(os.devnull), run.check_present) as metrics,
+        open_trackers(run, resolved.recipe.tracker if world.is_main else [], recipe, position.step, progress) as found,
     ):
-        context = RunContext(run, resolved, metrics, baselines, progress, stop, trackers=trackers)
+        context = RunContext(run, resolved, metrics, baselines, progress, stop, world, found)
         start = solved if len(resolved.stages) == 1 else {}
         _train_stage(context, model, position, point.place if point else None, start)
         while position.stage + 1 < len(resolved.stages):
@@ -178,7 +234,9 @@ def _train_stages(run: RunDirectory, resolved: ResolvedRun, model: Model, progre
             _load_best(run, model)
             progress.note(f"{context.stage_name(position.stage)} starts from the {which} model of the previous stage")
             _train_stage(context, model, position)
-        _finish(run, resolved, model, position, baselines, metrics.mark, progress)
+        if world.is_main:
+            _finish(run, resolved, model, position, baselines, metrics.mark, progress)
+        world.wait()
 
 
 def _train_stage(
@@ -200,7 +258,9 @@ def _train_stage(
     elif starts_heads:
         earlier = context.resolved.stages[: position.stage]
         learned = {name for before in earlier for name in before.learning}
-        trainer.start_heads(learned, solved or {}, context.progress)
+        if context.world.is_main:
+            trainer.start_heads(learned, solved or {}, context.progress)
+        context.world.copy_main([model])
     if position.stage and not checkpoint:
         stage.save()  # resuming from here needs nothing from earlier stages, so their best model may be replaced
     if starts_heads and position.step_in_stage == 0 and not stage.has_evaluated:
@@ -285,7 +345,7 @@ def _weights_digest(model: Model) -> str:
     return digest.hexdigest()
 
 
-def _refit(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _Stop) -> None:
+def _refit(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _Stop, world: World) -> None:
     """Replace the best model by one that is trained on all rows, in a run inside this one."""
     recipe = refit_recipe(resolved.recipe)
     part = RunDirectory(run.refit)
@@ -293,17 +353,20 @@ def _refit(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _
     model = build_start_model(again)
     if _start_was_better(run, resolved):
         progress.note("refit: dev prefers the frozen encoder, so only the heads are solved again, on all rows")
-        Trainer(again.stages[-1], model).start_heads((), {}, progress)
+        if world.is_main:
+            Trainer(again.stages[-1], model).start_heads((), {}, progress)
     else:
         if not part.is_trained:
             progress.note("refit: training once more, on all rows")
             _train_inside(run, part, recipe, "during the refit", progress, stop)
         load_weights(model, part.best)
-    before = open_directory(run.best).record
-    model.tasks = {name: spec.calibrated_like(before.tasks[name]) for name, spec in model.tasks.items()}
-    run.check_present()
-    save_model(model, run.best, replace(before.provenance, refit=True))
-    shutil.rmtree(part.folder, ignore_errors=True)
+    if world.is_main:
+        before = open_directory(run.best).record
+        model.tasks = {name: spec.calibrated_like(before.tasks[name]) for name, spec in model.tasks.items()}
+        run.check_present()
+        save_model(model, run.best, replace(before.provenance, refit=True))
+        shutil.rmtree(part.folder, ignore_errors=True)
+    world.wait()
 
 
 def _start_was_better(run: RunDirectory, resolved: ResolvedRun) -> bool:
@@ -314,7 +377,9 @@ def _start_was_better(run: RunDirectory, resolved: ResolvedRun) -> bool:
     return lines[0].step == 0 and first is not None and last is not None and first - last > 0.5 / rows**0.5
 
 
-def _train_single_tasks(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _Stop) -> dict[str, float]:
+def _train_single_tasks(
+    run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _Stop, world: World
+) -> dict[str, float]:
     """The dev score of each task of the last stage when it is trained alone, in runs inside this one."""
     scores: dict[str, float] = {}
     for name, task in resolved.stages[-1].tasks.items():
@@ -330,7 +395,9 @@ def _train_single_tasks(run: RunDirectory, resolved: ResolvedRun, progress: Prog
         found = part.read_result().scores.get(name, {})
         if task.spec.metric in found:
             scores[name] = found[task.spec.metric]
-    run.write_single_task_scores(scores)
+    if world.is_main:
+        run.write_single_task_scores(scores)
+    world.wait()
     return scores
 
 

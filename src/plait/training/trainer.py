@@ -178,8 +178,10 @@ class Trainer:
         """Find the hard negatives of the epoch; an epoch that resumes has those of its checkpoint."""
         if self.mined and not resumed:
             progress.note(f"finding hard negatives: {', '.join(self.mined)}")
-            for name, negatives in self.mined.items():
-                negatives.find(self.model, self.tokens[name])
+            if self._parts.world.is_main:
+                for name, negatives in self.mined.items():
+                    negatives.find(self.model, self.tokens[name])
+            self._parts.world.copy_main(self.mined.values())
         self._use_mined()
 
     def step(self, number: int, planned: PlannedStep) -> dict[str, float]:

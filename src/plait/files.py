@@ -53,7 +53,10 @@ def write_json(path: Path, value: object) -> None:
 
 def read_json(path: Path) -> Any:
     """The content of a JSON file; raises OSError or ValueError."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def save_tensors(tensors: "dict[str, Tensor]", path: Path, metadata: dict[str, str] | None = None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from plait.errors import RequestError
 
 __all__ = [
+    "LARGEST",
     "as_class_weights",
     "as_device",
     "as_encoding",
@@ -27,6 +28,9 @@ __all__ = [
     "known_encoding",
     "sources_or_share",
 ]
+
+
+LARGEST = 1_000_000_000  # a number of rows, tokens or steps; a larger one is a mistake
 
 
 def class_word(value: object) -> str:
@@ -138,9 +142,9 @@ def as_map(value: object) -> object:
 
 def as_interval(value: object) -> object:
     """`epoch`, or a number of steps."""
-    if value == "epoch" or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+    if value == "epoch" or (isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST):
         return value
-    raise ValueError("expected 'epoch' or a positive number of steps")
+    raise ValueError(f"expected 'epoch' or a positive number of steps, at most {LARGEST:,}")
 
 
 def as_class_weights(value: object) -> object:

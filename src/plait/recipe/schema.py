@@ -17,6 +17,7 @@ _Trackers = Annotated[
     tuple[Literal["tensorboard", "mlflow", "wandb", "trackio"], ...],
     BeforeValidator(lambda value: () if value is None else as_tuple(value)),
 ]
+_Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 _Interval = Annotated[int | Literal["epoch"], BeforeValidator(as_interval)]
 
 
@@ -54,9 +55,9 @@ class RunSettings(Frozen):
     """Which fold of how many is the test data. With `2/5`, the training rows of each task, once limited to `rows`, are
     divided into five folds by the seed, and the second is its `test`. A share in `dev` is then split off the other
     four. Rows that share a text stay in one fold. Tasks without a head have no folds. Null: each task's own `test`."""
-    draw: int | None = None
+    draw: _Seed | None = None
     """Which draw of `train_rows`, whatever the seed. Null: drawn by the seed."""
-    seed: int = 11711
+    seed: _Seed = 11711
     """Determines every random choice."""
     device: Annotated[str, BeforeValidator(as_device)] = "auto"
     """Where to compute: `auto`, `cpu`, `mps`, `cuda`, or one GPU of several, such as `cuda:1`. auto is the first of

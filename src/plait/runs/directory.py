@@ -19,6 +19,7 @@ from plait.data.read import BadRow
 from plait.errors import DataError, RecipeError, RunError
 from plait.files import atomic_file, lock, read_json, remove_leftovers, write_json
 from plait.model.directory.record import open_directory
+from plait.names import name_problem, shorten
 from plait.recipe.read import write_recipe
 from plait.recipe.schema import Recipe
 from plait.recipe.task import SPLITS
@@ -274,6 +275,10 @@ class RunDirectory:
                 if not is_table(value):
                     _check_sources(value, where)
                     continue
+                if problem := name_problem(str(name)):
+                    raise RecipeError(
+                        f"{path}tasks: the name {shorten(str(name))!r} of a task {problem}; choose another"
+                    )
                 file = self.tables / f"{prefix}{name}-{split}.jsonl"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_table(value, file, where)

@@ -3,9 +3,10 @@
 import unicodedata
 from pathlib import Path, PurePosixPath
 
-__all__ = ["name_problem", "path_inside", "shorten"]
+__all__ = ["name_problem", "path_inside", "path_problem", "shorten"]
 
-_LONGEST = 200  # bytes; file systems allow 255, and endings are added
+_LONGEST = 200  # bytes; endings are added
+_LONGEST_PART, _LONGEST_PATH = 255, 4095  # what file systems allow
 
 
 def name_problem(name: str) -> str | None:
@@ -21,6 +22,15 @@ def name_problem(name: str) -> str | None:
         return "contains a control character or half a character"
     if len(name.encode()) > _LONGEST:
         return f"is longer than {_LONGEST} bytes"
+    return None
+
+
+def path_problem(path: str) -> str | None:
+    """Why a text cannot be a path on any system, if it cannot."""
+    if "\0" in path or any(unicodedata.category(sign) == "Cs" for sign in path):
+        return "contains a NUL or half a character"
+    if any(len(part.encode()) > _LONGEST_PART for part in path.split("/")) or len(path.encode()) > _LONGEST_PATH:
+        return "is too long for a path"
     return None
 
 

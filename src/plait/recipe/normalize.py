@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from plait.errors import RequestError
+from plait.names import path_problem, shorten
 
 __all__ = [
     "LARGEST",
@@ -17,6 +18,7 @@ __all__ = [
     "as_label",
     "as_losses",
     "as_map",
+    "as_path",
     "as_range",
     "as_share",
     "as_sources",
@@ -102,7 +104,7 @@ def as_device(value: object) -> object:
 
 
 def as_fold(value: object) -> object:
-    found = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", value) if isinstance(value, str) else None
+    found = re.fullmatch(r"([1-9]\d{0,3})/([1-9]\d{0,3})", value) if isinstance(value, str) else None
     if value is None or (found and int(found[1]) <= int(found[2]) and int(found[2]) > 1):
         return value
     raise ValueError(f"expected which fold of how many, such as 2/5, found {value!r}")
@@ -138,6 +140,13 @@ def as_map(value: object) -> object:
     if isinstance(value, Mapping) and value and not any(isinstance(new, list | Mapping) for new in value.values()):
         return {class_word(key): class_word(new) for key, new in value.items()}
     raise ValueError("expected labels and what each becomes, such as {0: 0.5, 1: 4.5}")
+
+
+def as_path(value: object) -> object:
+    """A path, or a name that may be one."""
+    if isinstance(value, str) and (problem := path_problem(value)):
+        raise ValueError(f"{shorten(value)!r} {problem}")
+    return value
 
 
 def as_interval(value: object) -> object:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PrivateAttr, SerializerFunctionWrapHandler, model_serializer
 
 from plait.recipe.choices import Choice, Frozen
-from plait.recipe.normalize import as_device, as_fold, as_interval, as_tuple
+from plait.recipe.normalize import as_device, as_fold, as_interval, as_path, as_tuple
 from plait.recipe.task import Positive, Share, Task
 from plait.recipe.tree import KeyPath, dotted, path_as_written
 
@@ -24,7 +24,7 @@ _Interval = Annotated[int | Literal["epoch"], BeforeValidator(as_interval)]
 class RunSettings(Frozen):
     """Keys that hold for a whole run."""
 
-    encoder: str
+    encoder: Annotated[str, BeforeValidator(as_path)]
     """A bundled name (`minilm`), a directory in Hugging Face's layout, a plait model to continue from, or a name on the
     hub such as `bert-base-uncased`."""
     pooling: Choice = Choice(name="mean")

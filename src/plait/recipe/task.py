@@ -12,6 +12,7 @@ from plait.recipe.normalize import (
     as_label,
     as_losses,
     as_map,
+    as_path,
     as_range,
     as_share,
     as_sources,
@@ -76,7 +77,7 @@ class Label(Frozen):
 class Source(Frozen):
     """Where rows come from: a file, or `{file: questions.csv, where: {split: train}}` for some of its rows."""
 
-    file: str
+    file: Annotated[str, BeforeValidator(as_path)]
     """A file, or a data set on the hub: `hub:OWNER/NAME`, `hub:OWNER/NAME:CONFIG` or `hub:OWNER/NAME:CONFIG@SPLIT`."""
     where: Annotated[dict[str, str], BeforeValidator(as_where)] = Field(default_factory=dict)
     """Only rows with these values in these columns."""

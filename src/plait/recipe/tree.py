@@ -9,7 +9,7 @@ from typing import Any
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from plait.errors import RecipeError, did_you_mean
-from plait.names import name_problem
+from plait.names import name_problem, path_problem
 from plait.recipe.parse_yaml import MOST_CHARACTERS, InvalidYaml, parse_yaml
 from plait.recipe.quick import QUICK, quick_keys
 
@@ -92,7 +92,7 @@ def load_tree(path: Path, profile: str | None = None, extended_by: tuple[Path, .
     tree = Tree({}, {(): Origin(path, 0, str(path))})
     if (parent := own.values.pop("extends", None)) is not None:
         where = own.origin(("extends",))
-        if not isinstance(parent, str) or not (target := path.parent / parent).is_file():
+        if not isinstance(parent, str) or path_problem(parent) or not (target := path.parent / parent).is_file():
             raise RecipeError(f"{where}: extends: expected the path of a recipe, found {parent!r}")
         if target.resolve() in (*extended_by, path):
             raise RecipeError(f"{where}: extends: {parent} extends itself")
@@ -265,12 +265,13 @@ def _note_lines(node: object, path: KeyPath, file: Path, origins: dict[KeyPath, 
     """Record the line of every key and list item below a node."""
     if isinstance(node, CommentedMap):
         for key, value in node.items():
-            if key in (node.lc.data or ()):  # keys merged in by `<<:` are written elsewhere
-                origins[(*path, _as_key(key))] = Origin(file, node.lc.key(key)[0] + 1, str(file))
+            if place := (node.lc.data or {}).get(key):  # keys merged in by `<<:` are written elsewhere
+                origins[(*path, _as_key(key))] = Origin(file, place[0] + 1, str(file))
             _note_lines(value, (*path, _as_key(key)), file, origins)
     elif isinstance(node, CommentedSeq):
         for index, value in enumerate(node):
-            origins[(*path, index)] = Origin(file, node.lc.item(index)[0] + 1, str(file))
+            if place := (node.lc.data or {}).get(index):  # a list with a tag has none
+                origins[(*path, index)] = Origin(file, place[0] + 1, str(file))
             _note_lines(value, (*path, index), file, origins)
 
 

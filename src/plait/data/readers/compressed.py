@@ -7,8 +7,8 @@ from plait.errors import DataError
 
 __all__ = ["open_gzip"]
 
-_ALWAYS = 50_000_000  # bytes that every file may unpack to
-_MOST_RATIO = 300  # of bytes unpacked to bytes read; texts have less than 20, and gzip can reach 1,000
+_ALWAYS = 5_000_000  # bytes that every file may unpack to
+_MOST_RATIO = 100  # of bytes unpacked to bytes read; texts have less than 20, and gzip can reach 1,000
 
 
 def open_gzip(path: Path) -> gzip.GzipFile:

@@ -34,7 +34,7 @@ def make_corpus(folder: Path, model: Path) -> Path:
         (folder / name).mkdir(parents=True)
     (folder / "outside/secret.json").write_text('{"pooling_mode": "mean", "secret": 1}')
     _write_models(folder / "models", model)
-    _write_recipes(folder / "recipes", model)
+    _write_recipes(folder / "recipes", Path(shutil.copytree(model, folder / "honest")))
     _write_data(folder / "data")
     _write_pickles(folder / "pickles", model)
     return folder

@@ -32,6 +32,7 @@ from plait.recipe.task import Source
 corpus, report = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
 INSTALLED = [Path(path).resolve() for path in {*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix}]
 READABLE = [*INSTALLED, Path(plait.__file__).parent, corpus, *map(Path, ("/proc", "/sys", "/dev/null", "/dev/urandom"))]
+READABLE.append(Path(os.environ["HF_HOME"]))  # the cache of the hub, which is asked about names
 READABLE += [Path("/etc") / name for name in ("localtime", "mime.types", "ld.so.cache")]
 WRITABLE = [Path(tempfile.gettempdir()).resolve(), Path("/dev/null")]
 EXECUTED = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "os.spawn", "subprocess.", "pty.")

@@ -7,7 +7,7 @@ from plait.errors import DataError
 
 __all__ = ["open_gzip"]
 
-_ALWAYS = 5_000_000  # bytes that every file may unpack to
+_ALWAYS = 1_000_000  # bytes that every file may unpack to
 _MOST_RATIO = 100  # of bytes unpacked to bytes read; texts have less than 20, and gzip can reach 1,000
 
 

@@ -90,7 +90,8 @@ def _text_lengths(batch: Any) -> np.ndarray:
             distinct, where_n = np.unique(places, return_inverse=True)
             if len(column.dictionary):
                 used = compute.binary_length(column.dictionary.take(pyarrow.array(distinct)))
-                lengths_n += used.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)[where_n]
+                known_n = column.is_valid().to_numpy(zero_copy_only=False)
+                lengths_n += used.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)[where_n] * known_n
     return lengths_n
 
 

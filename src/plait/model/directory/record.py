@@ -211,4 +211,4 @@ def portable_task(task: dict[str, Any]) -> dict[str, Any]:
 def recipe_tasks(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """The block of each task in a complete recipe; of several stages, the last that trains the task counts."""
     stages = recipe.get("stages") or [recipe]
-    return {name: task for stage in stages for name, task in stage["tasks"].items()}
+    return {name: task for stage in stages for name, task in stage.get("tasks", {}).items()}

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from plait.data.kinds import KINDS
 from plait.encoder.pooling import POOLINGS
 from plait.model.decode import LINKS
+from plait.names import shorten
 from plait.recipe.options import explain
 from plait.recipe.tree import dotted
 from plait.recipe.upgrade import FORMER_KINDS
@@ -17,6 +18,15 @@ __all__ = ["record_mistakes"]
 _Texts = Annotated[list[str], Field(min_length=1, max_length=3)]
 _Probability = Annotated[float, Field(ge=0, le=1)]
 _Object = dict[str, Any]
+
+
+_LINKS = {  # what gives predictions of a kind of label
+    "classes": ("softmax", "one_vs_rest"),
+    "multilabel": ("each",),
+    "yes_no": ("sigmoid",),
+    "triplets": ("sigmoid",),
+    "score": ("identity", "scaled_sigmoid"),
+}
 
 
 class _Part(BaseModel):
@@ -99,8 +109,8 @@ def record_mistakes(value: Mapping[str, Any]) -> Iterator[str]:
             yield f"{where}.labels.classes: expected no and yes, found {len(labels.classes)}"
         elif labels.kind == "score" and not labels.low < labels.high:
             yield f"{where}.labels: expected the lower end of the range first, found {labels.low} and {labels.high}"
-        if task.link not in LINKS:
-            yield f"{where}.link: unknown name {task.link!r}"
+        elif task.link not in _LINKS.get(labels.kind, LINKS):
+            yield f"{where}.link: {shorten(task.link)!r} does not give {labels.kind}"
         owner = next((other for other in record.tasks if other.name == task.same_as), None)
         if task.same_as is not None and (owner is None or owner is task or owner.same_as is not None):
             yield f"{where}.same_as: {task.same_as!r} is no task with a head of its own"

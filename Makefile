@@ -1,7 +1,7 @@
 # make demo        install into .venv, train the starter recipe, show what it learned
 # make test        install what the tests need, then check style and types and run the tests
 # make test-slow   run the tests that take more than a minute
-# make lint        check style and types
+# make lint        check style and types, and look up known vulnerabilities where that is possible
 # make docs        regenerate docs/recipe.md from the code
 # make methods     train the recipe of every method and write the scores to docs/methods.md (about an hour)
 # make bench       compare with other implementations at reduced size and write docs/benchmarks.md (half an hour)
@@ -30,6 +30,7 @@ lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@sh scripts/audit.sh $(BIN)/python
 
 docs: $(VENV)/.installed
 	$(BIN)/python scripts/recipe_reference.py

@@ -15,7 +15,7 @@ SOURCE = Path(plait.__file__).parent
 # A part may import the parts of lower levels; parts of one level do not import each other.
 LEVELS = [
     {"errors"},
-    {"files", "html_table", "progress", "registry", "thread_pool", "world"},
+    {"files", "html_table", "names", "processes", "progress", "registry", "thread_pool", "world"},
     {"measurement_cache"},
     {"recipe"},
     {"data", "encoder", "heads", "losses", "schedules", "gradients", "metrics", "optimizers"},

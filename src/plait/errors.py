@@ -32,6 +32,7 @@ __all__ = [
 _LISTED = 20  # words that a message lists at most
 OUT_OF_MEMORY = "out of memory; try a smaller batch_size or max_length, or a smaller encoder or head"
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc", "cannot allocate memory")
+_COMPARED = 10_000  # words among which the closest is looked for
 
 
 class PlaitError(Exception):
@@ -88,7 +89,7 @@ class ExecutionError(PlaitError):
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """The end of a message about an unknown word: the closest allowed word, or the allowed ones."""
     choices: Sequence[str] = sorted(allowed)
-    if close := difflib.get_close_matches(word, choices, n=1):
+    if len(choices) <= _COMPARED and (close := difflib.get_close_matches(word, choices, n=1)):
         return f"did you mean {close[0]!r}?"
     more = f" and {len(choices) - _LISTED} others" if len(choices) > _LISTED else ""
     return f"allowed: {', '.join(choices[:_LISTED]) or 'none'}{more}"

@@ -61,7 +61,10 @@ def write_json(path: Path, value: object) -> None:
 
 def read_json(path: Path) -> Any:
     """The content of a JSON file; raises OSError or ValueError."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def write_json_with_digest(path: Path, value: Mapping[str, Any]) -> None:

@@ -6,15 +6,17 @@ one in most schedules, all of them in `together`.
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, chain, groupby, islice
 from typing import Annotated, Literal
 
 import numpy as np
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 
+from plait.errors import RecipeError
 from plait.registry import Registry
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "Schedule",
     "TaskRows",
     "alternate",
+    "check_length",
     "constant",
     "cosine",
     "linear",
@@ -37,9 +40,9 @@ _Step = tuple[str, ...]  # the tasks that it trains
 _Epochs = list[list[_Step]]  # the steps of every epoch
 _Batches = Mapping[str, int]  # task → number of batches in one pass over its rows
 
-_Positive = Annotated[float, Gt(0)]
 _Share = Annotated[float, Ge(0), Lt(1)]
 
+_MOST_EPOCHS, _MOST_STEPS = 1_000_000, 20_000_000  # of a stage; such a plan takes 200 MB
 _WINDOWS = {"random": 1, "sorted": 32}  # how batches are made → batches whose rows are sorted by length as one
 
 
@@ -61,7 +64,7 @@ def sequential(batches: _Batches, epochs: int, seed: str, *, order: tuple[str, .
 
 def round_robin(batches: _Batches, epochs: int, seed: str, *, order: tuple[str, ...] | None = None) -> _Epochs:
     """In each epoch one pass over each task in the order given; a task may occur more than once."""
-    return [[(task,) for task in order or batches for _ in range(batches[task])] for _ in range(epochs)]
+    return [[step for task in order or batches for step in [(task,)] * batches[task]] for _ in range(epochs)]
 
 
 def sampled(
@@ -70,8 +73,8 @@ def sampled(
     seed: str,
     *,
     by: Literal["size", "equal", "temperature"] = "size",
-    weights: dict[str, _Positive] | None = None,
-    t: _Positive | None = None,
+    weights: dict[str, Annotated[float, Gt(0), Le(1e6)]] | None = None,
+    t: Annotated[float, Ge(0.1)] | None = None,
 ) -> _Epochs:
     """MT-DNN (Liu 2019): the batches of all tasks merged and shuffled (`size`), or the task of each step drawn.
 
@@ -84,12 +87,13 @@ def sampled(
         generator = random.Random(f"{seed}/sampled/{epoch}")
         if by == "size":
             repeats = {task: max(1, round(count * chosen.get(task, 1.0))) for task, count in batches.items()}
-            steps: list[_Step] = [(task,) for task, count in repeats.items() for _ in range(count)]
+            check_length(epochs, epochs * sum(repeats.values()))
+            steps: list[_Step] = [step for task, count in repeats.items() for step in [(task,)] * count]
             generator.shuffle(steps)
         else:
             power = 0.0 if by == "equal" else 1 / (t or 2.0)
             shares = [count**power * chosen.get(task, 1.0) for task, count in batches.items()]
-            steps = [(task,) for task in generator.choices(list(batches), shares, k=sum(batches.values()))]
+            steps = generator.choices([(task,) for task in batches], shares, k=sum(batches.values()))
         plans.append(steps)
     return plans
 
@@ -99,12 +103,21 @@ def alternate(
 ) -> _Epochs:
     """One batch of each task in turn, which other tools call round robin."""
     turns = _epoch_length(batches, epoch)
-    return [[(task,) for _ in range(turns) for task in order or batches] for _ in range(epochs)]
+    return [[(task,) for task in order or batches] * turns for _ in range(epochs)]
 
 
 def together(batches: _Batches, epochs: int, seed: str, *, combine: str = "sum", epoch: str = "longest") -> _Epochs:
     """One batch of every task in each step, their gradients combined; shorter tasks repeat, reshuffled."""
     return [[tuple(batches)] * _epoch_length(batches, epoch) for _ in range(epochs)]
+
+
+def check_length(epochs: int, steps: int) -> None:
+    """Refuse a plan that is too long to be made."""
+    if epochs > _MOST_EPOCHS or steps > _MOST_STEPS:
+        raise RecipeError(
+            f"the schedule has {epochs:,} epochs and {steps:,} steps, at most {_MOST_EPOCHS:,} and {_MOST_STEPS:,} are "
+            "possible; lower epochs, steps or the schedule's weights"
+        )
 
 
 def _epoch_length(batches: _Batches, epoch: str) -> int:
@@ -161,7 +174,10 @@ class Plan:
     ) -> None:
         self.tasks = tasks
         self.seed = f"{seed}/{stage}"
-        self.epochs = schedule({name: task.batches for name, task in tasks.items()}, epochs, self.seed)
+        batches = {name: task.batches for name, task in tasks.items()}
+        if epochs > 1:
+            check_length(epochs, epochs * sum(map(len, schedule(batches, 1, self.seed))))
+        self.epochs = schedule(batches, epochs, self.seed)
         self.pass_batches = lru_cache(maxsize=2 * len(tasks))(self._pass_batches)
 
     @property
@@ -176,12 +192,27 @@ class Plan:
 
     def drawn_before(self, epoch: int) -> dict[str, int]:
         """Batches of each task that earlier epochs have used."""
-        counts = dict.fromkeys(self.tasks, 0)
-        for steps in self.epochs[:epoch]:
-            for step in steps:
-                for task in step:
-                    counts[task] += 1
-        return counts
+        return dict(zip(self.tasks, self._drawn[epoch], strict=True))
+
+    @cached_property
+    def _drawn(self) -> list[tuple[int, ...]]:
+        """Batches of each task before each epoch, and after the last."""
+        counts = Counter(dict.fromkeys(self.tasks, 0))
+        drawn = [tuple(counts.values())]
+        for steps in self.epochs:
+            counts.update(chain.from_iterable(steps))
+            drawn.append(tuple(counts.values()))
+        return drawn
+
+    def drawn(self, steps: int) -> dict[str, tuple[int, int]]:
+        """How many batches and rows of each task the first steps draw."""
+        counts = Counter(chain.from_iterable(islice(chain.from_iterable(self.epochs), steps)))
+        found = {}
+        for task, rows in self.tasks.items():
+            passes, rest = divmod(counts[task], rows.batches)
+            last = self.pass_batches(task, passes)[:rest] if rest else []
+            found[task] = counts[task], passes * rows.taken + sum(map(len, last))
+        return found
 
     def epoch_plan(self, epoch: int) -> Iterator[list[tuple[str, tuple[int, ...]]]]:
         """The tasks and row ids of each step of an epoch; each task draws from its own endless reshuffled stream."""

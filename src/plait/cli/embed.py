@@ -28,6 +28,7 @@ def command(
     workers: int | None,
     encoding: str,
     prefix: str,
+    safe_csv: bool,
     resume: bool,
     errors: Path | None,
     column: str | None,
@@ -60,5 +61,6 @@ def command(
         errors=errors,
         encoding=encoding,
         prefix=prefix,
+        safe_csv=safe_csv,
         as_json=as_json,
     )

@@ -63,6 +63,11 @@ def file_options(kinds: str) -> Callable[[click.decorators.FC], click.decorators
         ),
         encoding_option("the input"),
         click.option("--prefix", default="", metavar="TEXT", help="Put before the names of the new columns."),
+        click.option(
+            "--safe-csv",
+            is_flag=True,
+            help="In .csv, put ' before cells that a spreadsheet would run as formulas: those with = + - @ in front.",
+        ),
         click.option("--resume", is_flag=True, help="Resume an interrupted output."),
         click.option(
             "--errors", type=click.Path(path_type=Path), help="Where to list bad rows.  [default: beside the output]"
@@ -88,6 +93,7 @@ def process_file(
     errors: Path | None,
     encoding: str,
     prefix: str,
+    safe_csv: bool,
     as_json: bool,
     kind: str | None = None,
 ) -> None:
@@ -118,7 +124,7 @@ def process_file(
         kind = kind or output_kind(output, kinds)
     progress = progress_for(as_json)
     try:
-        job = replace(make(), encoding=encoding, prefix=prefix)
+        job = replace(make(), encoding=encoding, prefix=prefix, safe_csv=safe_csv)
         done = run_job(job, source, output, kind, progress, stdin_kind=stdin_kind, resume=resume, errors=errors)
     except KeyboardInterrupt:
         progress.end()

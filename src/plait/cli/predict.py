@@ -71,6 +71,7 @@ def command(
     workers: int | None,
     encoding: str,
     prefix: str,
+    safe_csv: bool,
     resume: bool,
     errors: Path | None,
     columns: tuple[str, ...],
@@ -107,6 +108,7 @@ def command(
             leaderboard=leaderboard,
             encoding=encoding,
             prefix=prefix,
+            safe_csv=safe_csv,
             resume=resume,
             as_json=as_json,
         )
@@ -117,8 +119,10 @@ def command(
         raise click.UsageError("give TASK, or --every TASK=FILE")
     if bool(texts) == bool(source):
         raise click.UsageError("give TEXT (two for a pair), or --input FILE")
-    if texts and (output or stdin_kind or workers or resume or errors or columns or encoding != "utf-8" or prefix):
-        options = "--output, --format, --workers, --resume, --errors, --text, --encoding and --prefix"
+    if texts and (
+        output or stdin_kind or workers or resume or errors or columns or encoding != "utf-8" or prefix or safe_csv
+    ):
+        options = "--output, --format, --workers, --resume, --errors, --text, --encoding, --prefix and --safe-csv"
         raise click.UsageError(f"{options} go with --input, not with TEXT")
     from plait.inference.decision import Decision
     from plait.inference.predictor import load
@@ -145,6 +149,7 @@ def command(
             errors=errors,
             encoding=encoding,
             prefix=prefix,
+            safe_csv=safe_csv,
             as_json=as_json,
         )
         return
@@ -206,6 +211,7 @@ def _predict_every(
     leaderboard: bool,
     encoding: str,
     prefix: str,
+    safe_csv: bool,
     resume: bool,
     as_json: bool,
 ) -> None:
@@ -248,7 +254,7 @@ def _predict_every(
     for place, (task, source) in outputs.items():
         spec = predictor.tasks[task]
         job = leaderboard_job(predictor, spec) if leaderboard else predict_job(predictor, spec, spec.text)
-        jobs[place] = job = replace(job, encoding=encoding, prefix=prefix)
+        jobs[place] = job = replace(job, encoding=encoding, prefix=prefix, safe_csv=safe_csv)
         written = (place, place.with_name(f"{place.name}.errors.jsonl"))
         mistakes += [
             f"--output {folder}: its file {path.name} is an input; choose another folder"
@@ -276,6 +282,7 @@ def _predict_every(
             errors=None,
             encoding=encoding,
             prefix=prefix,
+            safe_csv=safe_csv,
             as_json=as_json,
             kind="leaderboard" if leaderboard else None,
         )

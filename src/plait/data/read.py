@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from plait.data.readers.compressed import open_gzip
 from plait.data.readers.delimited import read_delimited
 from plait.data.readers.hub import hub_columns, read_hub
 from plait.data.readers.jsonarray import read_json_list
@@ -118,7 +119,7 @@ def parse(file: BinaryIO, name: str, kind: str, quoting: str | None, encoding: s
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading, decompressed if necessary; system errors become a DataError."""
     try:
-        with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        with open_gzip(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
             yield file  # type: ignore[misc]  # a GzipFile reads like any other binary file
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(f"{path}: the gzip data is corrupt or truncated; replace the file with an intact one") from None

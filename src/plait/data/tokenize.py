@@ -1,16 +1,17 @@
 """Texts → token ids, by the tokenizers library."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer, normalizers
 from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
 from plait.errors import EncoderError
+from plait.files import read_json
 
 __all__ = ["TextTokenizer", "TokenTable", "Word", "load_tokenizer"]
 
@@ -150,22 +151,34 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         except Exception as error:  # the library raises nothing more specific
             raise EncoderError(f"{path}: not a valid tokenizer: {error}") from None
     elif (path := folder / "vocab.txt").is_file():
-        config_path = folder / "tokenizer_config.json"
-        config = json.loads(config_path.read_text(encoding="utf-8")) if config_path.is_file() else {}
-        tokenizer = Tokenizer.from_str(
-            BertWordPieceTokenizer(
-                str(path),
-                lowercase=config.get("do_lower_case", True),
-                strip_accents=config.get("strip_accents"),
-                handle_chinese_chars=config.get("tokenize_chinese_chars", True),
-            ).to_str()
-        )
+        config = _read_settings(folder / "tokenizer_config.json")
+        try:
+            tokenizer = Tokenizer.from_str(
+                BertWordPieceTokenizer(
+                    str(path),
+                    lowercase=config.get("do_lower_case", True),
+                    strip_accents=config.get("strip_accents"),
+                    handle_chinese_chars=config.get("tokenize_chinese_chars", True),
+                ).to_str()
+            )
+        except Exception as error:
+            raise EncoderError(f"{path}: not a valid vocabulary: {error}") from None
     else:
         raise EncoderError(f"{folder}: contains neither tokenizer.json nor vocab.txt; add one of them")
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    sentences = folder / "sentence_bert_config.json"
-    if sentences.is_file() and json.loads(sentences.read_text(encoding="utf-8")).get("do_lower_case"):
+    if _read_settings(folder / "sentence_bert_config.json").get("do_lower_case"):
         others = [tokenizer.normalizer] if tokenizer.normalizer else []
         tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *others])
     return tokenizer
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    """The keys of a JSON file with settings of the tokenizer; none if there is no such file."""
+    try:
+        value = read_json(path) if path.is_file() else {}
+    except ValueError as error:
+        raise EncoderError(f"{path}: is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise EncoderError(f"{path}: expected a JSON object, found a {type(value).__name__}")
+    return value

@@ -2,22 +2,32 @@
 
 import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 
+from plait.data.labels import as_number
 from plait.data.readers.records import as_text
 
-__all__ = ["csv_cell", "csv_lines", "json_line"]
+__all__ = ["csv_cell", "csv_lines", "defuse", "json_line"]
 
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 _LIST_SEPARATOR = "|"  # between the labels in one cell
 
 
-def csv_lines(rows: Iterable[Sequence[str]]) -> bytes:
+def csv_lines(rows: Iterable[Iterable[str]]) -> bytes:
     """Rows as csv; a field is quoted only if it has to be."""
     lines: list[str] = []
     # With any other line terminator, Python 3.11 does not quote a carriage return.
     csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n").writerows(rows)
     return "".join(line[:-2] + "\n" for line in lines).encode("utf-8", "replace")  # lone surrogates cannot be encoded
+
+
+def defuse(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula: an apostrophe precedes = + - @, tab and carriage return.
+
+    Plain numbers stay as they are.
+    """
+    return f"'{cell}" if cell.startswith(_FORMULA_SIGNS) and as_number(cell) is None else cell
 
 
 def csv_cell(cell: object) -> str:

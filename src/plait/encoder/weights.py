@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from plait.encoder.bert import Encoder
 from plait.encoder.config import EncoderConfig, read_optional_json
 from plait.errors import EncoderError
+from plait.names import path_inside, shorten
 
 __all__ = ["TOKEN_SCORES", "encoder_from", "is_finite", "largest", "load_encoder", "read_tensors", "to_checkpoint"]
 
@@ -159,9 +160,12 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
         files = [single]
     elif index.is_file():
         try:
-            files = [folder / name for name in sorted(set(read_optional_json(index)["weight_map"].values()))]
+            names = sorted(set(read_optional_json(index)["weight_map"].values()))
         except (TypeError, KeyError, AttributeError):
             raise EncoderError(f"{index}: has no weight_map of tensors to files") from None
+        if outside := [name for name in names if path_inside(folder, name) is None]:
+            raise EncoderError(f"{index}: {shorten(str(outside[0]))!r} is not a file inside the directory")
+        files = [folder / name for name in names]
     else:
         others = sorted(path.name for path in folder.glob("*") if path.suffix in (".bin", ".pt", ".pth"))
         hint = f", only {others[0]}; plait convert {folder} --out NEW turns it into safetensors" if others else ""

@@ -48,11 +48,12 @@ class Job:
     decision: Decision = field(default_factory=Decision)
     prefix: str = ""  # before the names of the columns to write
     encoding: str = "utf-8"  # of the input
+    safe_csv: bool = False  # whether csv cells that a spreadsheet would take for formulas are defused
 
     def header(self, passed: Mapping[str, Any]) -> Header:
         """The columns of the output."""
         added = {f"{self.prefix}{name}": kind for name, kind in self.added.items()}
-        return Header(passed, added, self.width, self.prefix)
+        return Header(passed, added, self.width, self.prefix, self.safe_csv)
 
     def open(
         self,

@@ -82,7 +82,7 @@ def run_job(
         "engine": job.engine,
         "version of plait": __version__,
     }
-    options = {**asdict(job.decision), "encoding": job.encoding, "prefix": job.prefix}
+    options = {**asdict(job.decision), "encoding": job.encoding, "prefix": job.prefix, "safe_csv": job.safe_csv}
     request |= {f"option --{name.replace('_', '-')}": value for name, value in options.items()}
     output_parts = ResumableOutput(place)
     with output_parts.open(request, resume=resume):

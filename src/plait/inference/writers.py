@@ -5,7 +5,7 @@ n rows, D width.
 
 import io
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -14,7 +14,7 @@ import numpy as np
 
 from plait.data.readers.parquet import pyarrow_or_error
 from plait.data.readers.records import as_text
-from plait.data.write import csv_cell, csv_lines, json_line
+from plait.data.write import csv_cell, csv_lines, defuse, json_line
 from plait.errors import DataError
 
 __all__ = ["WRITERS", "Chunk", "Header", "Writer"]
@@ -35,6 +35,7 @@ class Header:
     added: Mapping[str, str]
     width: int | None = None
     prefix: str = ""
+    safe_csv: bool = False  # whether csv cells that a spreadsheet would take for formulas are defused
 
     def columns(self, kind: str) -> list[str]:
         """The new columns of a format."""
@@ -104,23 +105,29 @@ class _Csv(_Concatenated):
         return [f"{header.prefix}e{number}" for number in range(header.width or 0)]
 
     def first(self, header: Header) -> bytes:
-        return csv_lines([[*header.passed, *header.columns("csv")]])
+        return csv_lines([map(_cell_writer(header), (*header.passed, *header.columns("csv")))])
 
     def part(self, chunk: Chunk, header: Header) -> bytes:
         empty = [""] * (len(header.added) + (header.width or 0))
+        written = _cell_writer(header)
 
         def rows() -> Iterable[list[str]]:
             for number, (passed, added) in enumerate(zip(chunk.passed, chunk.added, strict=True)):
-                row = [csv_cell(passed.get(name)) for name in header.passed]
+                row = [written(passed.get(name)) for name in header.passed]
                 if added is None:
                     yield row + empty
                     continue
-                row += map(csv_cell, added)
+                row += map(written, added)
                 if chunk.vectors_nD is not None:
                     row += map(repr, chunk.vectors_nD[number].tolist())
                 yield row
 
         return csv_lines(rows())
+
+
+def _cell_writer(header: Header) -> Callable[[object], str]:
+    """How a cell becomes text in csv."""
+    return (lambda cell: defuse(csv_cell(cell))) if header.safe_csv else csv_cell
 
 
 class _Jsonl(_Concatenated):

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from plait.encoder.weights import load_encoder, to_checkpoint
 from plait.errors import EncoderError, RequestError
 from plait.files import atomic_folder, dump_json, read_json, save_tensors
 from plait.model.directory.load import TOKENIZER_FILES, build_model
+from plait.processes import module_command, safe_environment
 
 __all__ = ["Converted", "convert", "list_some"]
 
@@ -169,9 +169,15 @@ def _check_first_bytes(file: Path) -> None:
 
 def _unpickle(files: Sequence[Path], place: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of some files, and the name and type of everything else in them, read by another process."""
-    # -P: a module in the current folder cannot replace torch.
-    command = [sys.executable, "-P", "-W", "ignore", "-m", "plait.encoder.unpickle", *map(str, (place, *files))]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    command = module_command("plait.encoder.unpickle", place, *files, options=("-W", "ignore"))
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=safe_environment(),
+    )
     if done.returncode < 0:
         killed = f"the process that read it was killed by signal {-done.returncode}, perhaps because memory ran out"
         raise OSError(None, killed, str(files[0]))

@@ -28,6 +28,7 @@ from plait.model.directory.save import save_model, write_manifest, write_record
 from plait.model.ensemble import common_tasks, task_differences
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec
+from plait.names import path_inside
 from plait.recipe.task import SPLITS
 
 __all__ = ["build_ensemble", "build_soup", "copy_model", "find_member"]
@@ -114,9 +115,10 @@ def build_soup(sources: Sequence[str], out: Path) -> None:
 def copy_model(directory: ModelDirectory, place: Path) -> None:
     """Copy the files that loading reads, the manifest and the model card, and verify the copy."""
     for name in (*directory.manifest, MANIFEST, "README.md"):
-        if (directory.folder / name).is_file():
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(directory.folder / name, place / name)
+        source, target = path_inside(directory.folder, name), path_inside(place, name)
+        if source and target and source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
     try:
         verify_files(place, directory.manifest)
     except ModelError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from plait.data.batch import VIEWS
+from plait.data.batch import READS, VIEWS
 from plait.data.labels import Labels
 from plait.errors import ModelError, did_you_mean
 from plait.heads import HEADS, Head, Size
@@ -114,8 +114,12 @@ class TaskSpec:
             raise ModelError(f"task {value['name']!r}: {_missing_head(head, (packages or {}).get(head))}")
         options, mistakes = complete_options(HEADS[head], value["head_options"])  # some may have been added since
         if mistakes:
-            options = value["head_options"]
+            raise ModelError(*(f"task {value['name']!r}: head {name}{mistake}" for mistake in mistakes))
         texts = tuple(value["text"])
+        if (needed := READS[HEADS[head].reads]) != len(texts) and labels.kind != "triplets":  # which may be derived
+            raise ModelError(
+                f"task {value['name']!r}: the head {head!r} reads {needed} texts, the task has {len(texts)}"
+            )
         known = {"labels": labels, "text": texts, "label": columns, "head": head, "head_options": options}
         return TaskSpec(**{**value, **known})
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_serializer, model_validator
 
-from plait.recipe.normalize import as_word
+from plait.recipe.normalize import LARGEST, as_word
 
 __all__ = ["Choice", "Frozen", "HeadChoice", "LossChoice"]
 
@@ -86,7 +86,7 @@ class LossChoice(Choice):
     cached: bool | None = None
     """Whether a loss on embeddings sees the whole batch in the memory of a chunk: texts are encoded twice, one chunk at
     a time (Gao 2021). Null: false."""
-    chunk: Annotated[int, Field(gt=0)] | None = None
+    chunk: Annotated[int, Field(gt=0, le=LARGEST)] | None = None
     """Rows that a cached loss encodes at a time. Null: 64."""
     mine: bool | None = None
     """Whether every pair gets a hard negative: before each epoch the encoder finds the second text of the training data

@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 
 from plait.errors import RequestError
+from plait.names import path_problem, shorten
 
 __all__ = [
+    "LARGEST",
     "as_class_weights",
     "as_device",
     "as_encoding",
@@ -16,6 +18,7 @@ __all__ = [
     "as_label",
     "as_losses",
     "as_map",
+    "as_path",
     "as_range",
     "as_share",
     "as_sources",
@@ -27,6 +30,9 @@ __all__ = [
     "known_encoding",
     "sources_or_share",
 ]
+
+
+LARGEST = 1_000_000_000  # a number of rows, tokens or steps; a larger one is a mistake
 
 
 def class_word(value: object) -> str:
@@ -98,7 +104,7 @@ def as_device(value: object) -> object:
 
 
 def as_fold(value: object) -> object:
-    found = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", value) if isinstance(value, str) else None
+    found = re.fullmatch(r"([1-9]\d{0,3})/([1-9]\d{0,3})", value) if isinstance(value, str) else None
     if value is None or (found and int(found[1]) <= int(found[2]) and int(found[2]) > 1):
         return value
     raise ValueError(f"expected which fold of how many, such as 2/5, found {value!r}")
@@ -136,11 +142,18 @@ def as_map(value: object) -> object:
     raise ValueError("expected labels and what each becomes, such as {0: 0.5, 1: 4.5}")
 
 
+def as_path(value: object) -> object:
+    """A path, or a name that may be one."""
+    if isinstance(value, str) and (problem := path_problem(value)):
+        raise ValueError(f"{shorten(value)!r} {problem}")
+    return value
+
+
 def as_interval(value: object) -> object:
     """`epoch`, or a number of steps."""
-    if value == "epoch" or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+    if value == "epoch" or (isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST):
         return value
-    raise ValueError("expected 'epoch' or a positive number of steps")
+    raise ValueError(f"expected 'epoch' or a positive number of steps, at most {LARGEST:,}")
 
 
 def as_class_weights(value: object) -> object:

@@ -7,6 +7,8 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from plait.errors import did_you_mean
+from plait.names import shorten
+from plait.recipe.normalize import LARGEST
 
 __all__ = ["complete_options", "explain", "options_of"]
 
@@ -51,6 +53,9 @@ def complete_options(variant: Callable[..., object], given: Mapping[str, Any]) -
                 options[name] = parameter.default
             continue
         value = tuple(given[name]) if isinstance(given[name], list) else given[name]
+        if isinstance(value, int) and abs(value) > LARGEST:
+            mistakes.append(f".{name}: expected a number up to {LARGEST:,}, found {_shown(value)}")
+            continue
         try:
             options[name] = TypeAdapter(hints[name], config=_STRICT).validate_python(value)
         except ValidationError as error:
@@ -65,11 +70,15 @@ def explain(error: Mapping[str, Any]) -> str:
         return message
     found = error.get("input")
     message = _EXPECTED.get(error["type"], message)
-    shown = f"{found!r}" if isinstance(found, str | int | float | bool | None) else _shown(found)
+    shown = _shown(found)
     return f"expected {'a number ' if message.startswith(_COMPARED) else ''}{message}, found {shown}"
 
 
 def _shown(found: object) -> str:
+    if isinstance(found, str | float | bool | None):
+        return repr(shorten(found) if isinstance(found, str) else found)
+    if isinstance(found, int):
+        return f"{found}" if abs(found) < 10**40 else "a number of more than 40 digits"
     if isinstance(found, Mapping):
         return "keys and values" if found else "no keys"
     if isinstance(found, list | tuple):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PrivateAttr, SerializerFunctionWrapHandler, model_serializer
 
 from plait.recipe.choices import Choice, Frozen
-from plait.recipe.normalize import as_device, as_fold, as_interval, as_tuple
+from plait.recipe.normalize import as_device, as_fold, as_interval, as_path, as_tuple
 from plait.recipe.task import Positive, Share, Task
 from plait.recipe.tree import KeyPath, dotted, path_as_written
 
@@ -17,13 +17,14 @@ _Trackers = Annotated[
     tuple[Literal["tensorboard", "mlflow", "wandb", "trackio"], ...],
     BeforeValidator(lambda value: () if value is None else as_tuple(value)),
 ]
+_Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 _Interval = Annotated[int | Literal["epoch"], BeforeValidator(as_interval)]
 
 
 class RunSettings(Frozen):
     """Keys that hold for a whole run."""
 
-    encoder: str
+    encoder: Annotated[str, BeforeValidator(as_path)]
     """A bundled name (`minilm`), a directory in Hugging Face's layout, a plait model to continue from, or a name on the
     hub such as `bert-base-uncased`."""
     pooling: Choice = Choice(name="mean")
@@ -54,9 +55,9 @@ class RunSettings(Frozen):
     """Which fold of how many is the test data. With `2/5`, the training rows of each task, once limited to `rows`, are
     divided into five folds by the seed, and the second is its `test`. A share in `dev` is then split off the other
     four. Rows that share a text stay in one fold. Tasks without a head have no folds. Null: each task's own `test`."""
-    draw: int | None = None
+    draw: _Seed | None = None
     """Which draw of `train_rows`, whatever the seed. Null: drawn by the seed."""
-    seed: int = 11711
+    seed: _Seed = 11711
     """Determines every random choice."""
     device: Annotated[str, BeforeValidator(as_device)] = "auto"
     """Where to compute: `auto`, `cpu`, `mps`, `cuda`, or one GPU of several, such as `cuda:1`. auto is the first of

@@ -6,11 +6,13 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_serialize
 
 from plait.recipe.choices import Choice, Frozen, HeadChoice, LossChoice
 from plait.recipe.normalize import (
+    LARGEST,
     as_class_weights,
     as_encoding,
     as_label,
     as_losses,
     as_map,
+    as_path,
     as_range,
     as_share,
     as_sources,
@@ -25,7 +27,7 @@ __all__ = ["SPLITS", "Label", "Positive", "Share", "Source", "Task"]
 
 SPLITS = ("train", "dev", "test")
 
-Positive = Annotated[int, Field(gt=0)]
+Positive = Annotated[int, Field(gt=0, le=LARGEST)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 _Several = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 _Losses = Annotated[tuple[LossChoice, ...], BeforeValidator(as_losses)]
@@ -35,7 +37,7 @@ _ClassWeights = Literal["balanced"] | dict[str, Annotated[float, Field(gt=0)]] |
 class Label(Frozen):
     """Where the labels of a task are and what they mean; whatever is not given is read from the training data."""
 
-    column: _Several
+    column: Annotated[_Several, Field(min_length=1)]
     """The column of the labels; or several columns of 0 and 1, one per class, for a multilabel task."""
     kind: Literal["classes", "multilabel", "yes_no", "score"] | None = None
     """The kind of label: one class of several, any number of classes, yes or no, or a score. Null: inferred from the
@@ -75,7 +77,7 @@ class Label(Frozen):
 class Source(Frozen):
     """Where rows come from: a file, or `{file: questions.csv, where: {split: train}}` for some of its rows."""
 
-    file: str
+    file: Annotated[str, BeforeValidator(as_path)]
     """A file, or a data set on the hub: `hub:OWNER/NAME`, `hub:OWNER/NAME:CONFIG` or `hub:OWNER/NAME:CONFIG@SPLIT`."""
     where: Annotated[dict[str, str], BeforeValidator(as_where)] = Field(default_factory=dict)
     """Only rows with these values in these columns."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from plait.errors import RecipeError, did_you_mean
+from plait.names import name_problem, path_problem
+from plait.recipe.parse_yaml import MOST_CHARACTERS, InvalidYaml, parse_yaml
 from plait.recipe.quick import QUICK, quick_keys
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 KeyPath = tuple[str | int, ...]
+_MOST_EXTENDED = 20  # recipes, one after the other
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,12 @@ def load_tree(path: Path, profile: str | None = None, extended_by: tuple[Path, .
     tree = Tree({}, {(): Origin(path, 0, str(path))})
     if (parent := own.values.pop("extends", None)) is not None:
         where = own.origin(("extends",))
-        if not isinstance(parent, str) or not (target := path.parent / parent).is_file():
+        if not isinstance(parent, str) or path_problem(parent) or not (target := path.parent / parent).is_file():
             raise RecipeError(f"{where}: extends: expected the path of a recipe, found {parent!r}")
         if target.resolve() in (*extended_by, path):
             raise RecipeError(f"{where}: extends: {parent} extends itself")
+        if len(extended_by) == _MOST_EXTENDED:
+            raise RecipeError(f"{where}: extends: a chain of more than {_MOST_EXTENDED} recipes; shorten it")
         tree = load_tree(target.resolve(), extended_by=(*extended_by, path))
     tree = _lay_over(tree, own)
     return use_profile(tree, profile) if not extended_by else tree
@@ -114,6 +117,8 @@ def use_profile(tree: Tree, profile: str | None) -> Tree:
     if profile not in profiles:
         where = tree.origin(("profiles",))
         raise RecipeError(f"{where}: no profile {profile!r}; {did_you_mean(profile, [*profiles, QUICK])}")
+    if problem := name_problem(profile):  # runs of suites are named after it
+        raise RecipeError(f"{tree.origin(('profiles',))}: the name {profile!r} of a profile {problem}; choose another")
     start = ("profiles", profile)
     origins = {path[2:]: origin for path, origin in tree.origins.items() if path[:2] == start and len(path) > 2}
     return _lay_over(Tree(values, tree.origins), Tree(dict(profiles[profile]), origins))
@@ -171,9 +176,9 @@ def _set_from_text(tree: Tree, override: str) -> Tree:
     if not equals or not name.strip():
         raise RecipeError(f"{origin}: expected key=value, such as lr=1e-4 or tasks.sentiment.head=linear")
     try:
-        value = plain(YAML(typ="rt").load(text)) if text.strip() else None
-    except YAMLError as error:
-        raise RecipeError(f"{origin}: the value is not valid YAML: {_explain_yaml(error)}") from None
+        value = plain(parse_yaml(text)) if text.strip() else None
+    except InvalidYaml as error:
+        raise RecipeError(f"{origin}: the value is {error}") from None
     return set_key(tree, name.strip(), value, origin)
 
 
@@ -233,18 +238,16 @@ def _put(values: Any, path: KeyPath, value: object, origin: Origin) -> Any:
 
 def read_yaml(path: Path) -> Tree:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig") as file:
+            text = file.read(MOST_CHARACTERS + 1)
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: not UTF-8 text (byte {error.start})") from None
     try:
-        document = YAML(typ="rt").load(text)
-    except YAMLError as error:
-        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
-        raise RecipeError(
-            f"{path}{f':{mark.line + 1}' if mark else ''}: not valid YAML: {_explain_yaml(error)}"
-        ) from None
+        document = parse_yaml(text)
+    except InvalidYaml as error:
+        raise RecipeError(f"{path}{f':{error.line}' if error.line else ''}: {error}") from None
     if not isinstance(document, CommentedMap):
         found = "a list" if isinstance(document, CommentedSeq) else _shorten(document)
         raise RecipeError(f"{path}:1: expected keys and values, found {found}")
@@ -258,30 +261,17 @@ def _shorten(value: object) -> str:
     return "nothing" if value is None else repr(textwrap.shorten(str(value), 60, placeholder=" ..."))
 
 
-_YAML_PROBLEMS = {
-    "found character '\\t' that cannot start any token": "a tab; use spaces instead",
-    "mapping values are not allowed here": "a key is not expected here; check the indentation",
-}
-
-
-def _explain_yaml(error: YAMLError) -> str:
-    """What is wrong with some YAML, in one line."""
-    if not isinstance(error, MarkedYAMLError):
-        return str(error).splitlines()[0]
-    problem = str(error.problem or error.context or "cannot be parsed").splitlines()[0]
-    return _YAML_PROBLEMS.get(problem, problem)
-
-
 def _note_lines(node: object, path: KeyPath, file: Path, origins: dict[KeyPath, Origin]) -> None:
     """Record the line of every key and list item below a node."""
     if isinstance(node, CommentedMap):
         for key, value in node.items():
-            if key in node.lc.data:  # keys merged in by `<<:` are written elsewhere
-                origins[(*path, _as_key(key))] = Origin(file, node.lc.key(key)[0] + 1, str(file))
+            if place := (node.lc.data or {}).get(key):  # keys merged in by `<<:` are written elsewhere
+                origins[(*path, _as_key(key))] = Origin(file, place[0] + 1, str(file))
             _note_lines(value, (*path, _as_key(key)), file, origins)
     elif isinstance(node, CommentedSeq):
         for index, value in enumerate(node):
-            origins[(*path, index)] = Origin(file, node.lc.item(index)[0] + 1, str(file))
+            if place := (node.lc.data or {}).get(index):  # a list with a tag has none
+                origins[(*path, index)] = Origin(file, place[0] + 1, str(file))
             _note_lines(value, (*path, index), file, origins)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plait.errors import RecipeError, did_you_mean
+from plait.names import name_problem, shorten
 from plait.recipe.choices import Choice, LossChoice
 from plait.recipe.options import complete_options, options_of
 from plait.recipe.schema import Recipe
@@ -13,6 +14,8 @@ from plait.recipe.tree import KeyPath, Tree, dotted
 from plait.registry import Registry
 
 __all__ = ["VariantTable", "VariantTables", "complete_choices", "validate_names"]
+
+_TAKEN = ("mean", "longest", "shortest")  # words that stand beside the names of tasks
 
 
 @dataclass(frozen=True)
@@ -149,10 +152,12 @@ def validate_names(recipe: Recipe, tree: Tree, tables: VariantTables) -> Iterato
     if recipe.epochs and recipe.steps:
         yield f"{tree.origin(('steps',))}: give epochs or steps, not both; null removes one"
     for name in tasks:
-        if not name or "." in name or name in ("mean", "longest", "shortest"):
+        problem = name_problem(name)
+        if problem or "." in name or name in _TAKEN:
             *above, _ = tree.as_written(("tasks", name))
             where = f"{tree.origin(('tasks', name))}: {dotted(tuple(above))}"
-            yield f"{where}{name!r} cannot be the name of a task; choose another"
+            why = f"; it {problem}" if problem else ""
+            yield f"{where}{shorten(name)!r} cannot be the name of a task{why}; choose another"
     if tasks and not recipe.learning:
         yield f"{tree.where(('tasks',))}every task has learn: false; there is nothing to train"
     yield from _validate_schedule(recipe, tree, tables)

@@ -4,12 +4,12 @@ import asyncio
 import json
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from plait.errors import ExecutionError, ModelError
+from plait.processes import module_command, safe_environment
 from plait.serving.wire import pack_message, receive_message
 
 __all__ = ["WorkerFailed", "WorkerProcess"]
@@ -36,13 +36,14 @@ class WorkerProcess:
         """Start a process that loads these models: name → directory and engine. Raises what is wrong with them."""
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-m", "plait.serving.worker", str(theirs.fileno()), json.dumps(models)]
+            command = module_command("plait.serving.worker", theirs.fileno(), json.dumps(models))
             worker = cls(
                 subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,  # Ctrl+C is for the server, which drains
+                    env=safe_environment(),
                 )
             )
         try:

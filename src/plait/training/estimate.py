@@ -13,7 +13,6 @@ from plait.data.tokenize import TokenTable
 from plait.recipe.task import SPLITS
 from plait.resolve.run import ResolvedRun
 from plait.resolve.task import ResolvedTask
-from plait.schedules import Plan
 from plait.training.baselines import FROZEN_TIMES
 from plait.training.trainer import Trainer, build_start_model
 from plait.training.warm_heads import MOST_ROWS
@@ -30,6 +29,7 @@ __all__ = [
 ]
 
 TRIED = 4  # steps that are really trained: the longest twice, and two of typical length
+_EXAMINED = 20_000  # steps that are looked at to find the longest and the typical ones
 _INFERENCE = 0.35  # time to encode a token, as a share of the time to train on it
 _CHOOSING = "choosing"  # dev rows that choose the best model and are not scored
 _HEAD_STEP = 0.002  # seconds per step of heads on stored embeddings
@@ -107,7 +107,7 @@ def total_cost(stages: Sequence[StagePreview]) -> CostEstimate | None:
 
 
 def preview_tasks(trainer: Trainer) -> list[TaskPreview]:
-    drawn = _drawn_rows(trainer.plan, trainer.steps)
+    drawn = trainer.plan.drawn(trainer.steps)
     epochs = max(1, len(trainer.plan.epochs))
     facts = []
     for name, task in trainer.resolved.tasks.items():
@@ -142,25 +142,11 @@ def preview_tasks(trainer: Trainer) -> list[TaskPreview]:
     return facts
 
 
-def _drawn_rows(plan: Plan, steps: int) -> dict[str, tuple[int, int]]:
-    """How many batches and rows of each task `steps` steps draw."""
-    drawn = dict.fromkeys(plan.tasks, (0, 0))
-    done = 0
-    for epoch in range(len(plan.epochs)):
-        for planned in plan.epoch_plan(epoch):
-            if done == steps:
-                return drawn
-            done += 1
-            for task, rows in planned:
-                batches, total = drawn[task]
-                drawn[task] = batches + 1, total + len(rows)
-    return drawn
-
-
 def try_steps(trainer: Trainer, *, baselines: bool = True) -> CostEstimate:
     """Train a few steps, including the longest of the run; the trainer is of no use afterwards."""
-    planned = [step for epoch in range(len(trainer.plan.epochs)) for step in trainer.plan.epoch_plan(epoch)]
-    planned = planned[: trainer.steps]
+    apart = -(-trainer.steps // _EXAMINED)  # of a long run, one epoch in so many
+    chosen = range(0, len(trainer.plan.epochs), apart)
+    planned = [step for epoch in chosen for step in trainer.plan.epoch_plan(epoch)][: trainer.steps]
     tokens = [sum(int(trainer.plan.tasks[task].lengths[list(rows)].sum()) for task, rows in step) for step in planned]
     typical = np.argsort(np.abs(np.array(tokens) - np.mean(tokens)), kind="stable")[: TRIED - 2].tolist()
     for number in range(2):  # the optimizer's averages are in memory from the second step on
@@ -186,7 +172,7 @@ def try_steps(trainer: Trainer, *, baselines: bool = True) -> CostEstimate:
     encoded = 2 * dev * evaluations  # train is sampled to the size of dev
     encoded += (train if baselines or solves else 0) + (dev + test if baselines else 0)
     # With a frozen encoder every text is encoded once, as a step of the trial did.
-    trained = sum(tokens) * (2 if recipe.refit else 1)
+    trained = sum(tokens) / len(tokens) * trainer.steps * (2 if recipe.refit else 1)
     seconds = per_token * (trained + _INFERENCE * encoded if recipe.train_encoder else train + encoded)
     if solves:
         heads = [len(task.splits["train"]) for task in tasks if task.settings.learn and task.spec.head]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from plait.data.readers.lines import Line, Lines
-from plait.data.readers.records import Record, Table, unique_columns
+from plait.data.readers.records import MOST_BYTES, Record, Table, unique_columns
 from plait.errors import DataError
 
 __all__ = ["read_delimited"]
@@ -59,8 +59,10 @@ class _RecordReader:
 
     def _feed(self) -> Iterator[str]:
         """The lines one by one; each is noted as part of the current record."""
+        length = 0
         for line in self._lines:
-            if len(self._taken) == _MAX_RECORD_LINES:
+            length = length + len(line.text) if self._taken else len(line.text)
+            if len(self._taken) == _MAX_RECORD_LINES or (self._taken and length > MOST_BYTES):
                 self._lines.put_back([line])
                 raise _TooManyLines
             self._taken.append(line)
@@ -77,7 +79,10 @@ class _RecordReader:
                     self._taken = []
                 return
             except _TooManyLines:
-                longer = f"is longer than {_MAX_RECORD_LINES:,} lines"
+                most = (
+                    f"{_MAX_RECORD_LINES:,} lines" if len(self._taken) == _MAX_RECORD_LINES else f"{MOST_BYTES:,} bytes"
+                )
+                longer = f"is longer than {most}"
                 yield self._taken, [], f"a quoted field{self._begin(' that opens')} {longer}; {_OPEN_QUOTE}"
             except csv.Error as error:
                 yield self._taken, [], self._explain(str(error))

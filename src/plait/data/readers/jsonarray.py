@@ -20,6 +20,7 @@ from plait.errors import DataError
 __all__ = ["read_json_list"]
 
 _EXPECTED = "expected a list of objects, such as [{...}, {...}], or one object per line"
+_MOST_BYTES = 200_000_000  # of a file, since it is read as a whole
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -29,7 +30,9 @@ def read_json_list(file: BinaryIO, name: str, encoding: str = "utf-8") -> Table:
 
 
 def _records(file: BinaryIO, name: str, encoding: str) -> Iterator[Record]:
-    data = file.read().removeprefix(b"\xef\xbb\xbf")
+    data = file.read(_MOST_BYTES + 1).removeprefix(b"\xef\xbb\xbf")
+    if len(data) > _MOST_BYTES:
+        raise DataError(f"{name}: longer than {_MOST_BYTES:,} bytes; save it as .jsonl, which is read line by line")
     if _has_objects_in_lines(data):
         yield from read_json_lines(io.BytesIO(data), encoding).records
         return

@@ -4,10 +4,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
+from plait.data.readers.records import MOST_BYTES
+
 __all__ = ["NOT_UTF8", "Line", "Lines"]
 
 NOT_UTF8 = "not UTF-8"  # how the problem of a line in another encoding begins
-_MAX_LINE_BYTES = 10_000_000  # a longer line is no sentence, and is never held in memory
 
 
 class Line(NamedTuple):
@@ -36,15 +37,15 @@ class Lines:
     def __next__(self) -> Line:
         if self._put_back:
             return self._put_back.popleft()
-        data = self._file.readline(_MAX_LINE_BYTES + 1)
+        data = self._file.readline(MOST_BYTES + 1)
         if not data:
             raise StopIteration
         self._number += 1
-        if len(data) > _MAX_LINE_BYTES:
+        if len(data) > MOST_BYTES:
             length = len(data)
-            while not data.endswith(b"\n") and (data := self._file.readline(_MAX_LINE_BYTES)):
+            while not data.endswith(b"\n") and (data := self._file.readline(MOST_BYTES)):
                 length += len(data)
-            return Line(self._number, "\n", f"the line has {length:,} bytes; shorten it to {_MAX_LINE_BYTES:,} or less")
+            return Line(self._number, "\n", f"the line has {length:,} bytes; shorten it to {MOST_BYTES:,} or less")
         if self._number == 1:
             data = data.removeprefix(b"\xef\xbb\xbf")
         problem = None

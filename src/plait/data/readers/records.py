@@ -2,13 +2,17 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from plait.errors import DataError
 
-__all__ = ["Nested", "Record", "Table", "as_text", "is_unicode", "unique_columns"]
+__all__ = ["MOST_BYTES", "Nested", "Record", "Table", "as_text", "is_unicode", "unique_columns"]
+
+
+MOST_BYTES = 10_000_000  # of a row; a longer one is no sentence, and is never held in memory
 
 
 class Nested(str):
@@ -39,8 +43,8 @@ def unique_columns(columns: Sequence[str], name: str) -> tuple[str, ...]:
     """The columns of a header, which must differ; if several have no name, each is named after its place."""
     if list(columns).count("") > 1:  # common in spreadsheets; each column keeps its own values
         columns = [column or f"column {place}" for place, column in enumerate(columns, start=1)]
-    for column in columns:
-        if list(columns).count(column) > 1:
+    for column, count in Counter(columns).items():
+        if count > 1:
             raise DataError(f"{name}:1: duplicate column {column!r}; rename one of them")
     return tuple(columns)
 

@@ -12,6 +12,7 @@ from plait.errors import DataError
 
 __all__ = ["read_xlsx"]
 
+_MOST_BYTES = 200_000_000  # of all parts of a file, since openpyxl holds some of them in memory
 # What openpyxl raises for files that are damaged, or no spreadsheets; a SyntaxError is about XML.
 _DAMAGED = (OSError, ValueError, KeyError, IndexError, SyntaxError, zipfile.BadZipFile, zlib.error)
 
@@ -39,6 +40,9 @@ def _loader(path: Path) -> Any:
 def _sheet_rows(path: Path, load: Any) -> Iterator[tuple[int, tuple[object, ...]]]:
     """The rows of the first sheet, numbered from 1."""
     try:
+        with zipfile.ZipFile(path) as parts:
+            if sum(part.file_size for part in parts.infolist()) > _MOST_BYTES:
+                raise ValueError(f"more than {_MOST_BYTES:,} bytes once it is unpacked")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about styles and other features that hold no values
             book = load(path, read_only=True, data_only=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 from plait.encoder.find import SETTINGS, fetch, is_owner_and_name
 from plait.errors import ModelError
 from plait.files import read_json
+from plait.names import path_inside
 
 __all__ = ["COPY_AGAIN", "MANIFEST", "RECORD", "find_model"]
 
@@ -42,6 +43,7 @@ def _fetch_model(name: str) -> Path | None:
         (path.parent / file).relative_to(folder).as_posix()
         for path in folder.rglob(MANIFEST)  # the members of an ensemble and ONNX graphs have their own
         for file in _files_of(path)
+        if path_inside(path.parent, file)
     ]
     return fetch(name, [*SETTINGS, *named])
 

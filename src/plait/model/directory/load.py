@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
@@ -17,7 +18,7 @@ from plait.encoder.pooling import POOLINGS
 from plait.encoder.weights import encoder_from, is_finite
 from plait.errors import EncoderError, ModelError, PlaitError, RequestError, did_you_mean
 from plait.heads import SHARED_LAYERS
-from plait.model.directory.find import find_model
+from plait.model.directory.find import COPY_AGAIN, find_model
 from plait.model.directory.record import (
     POOLING_TENSOR,
     ModelDirectory,
@@ -31,6 +32,7 @@ from plait.model.engines.onnx import choose_engine
 from plait.model.ensemble import Ensemble
 from plait.model.model import Model
 from plait.model.tasks import TaskSpec, build_head
+from plait.recipe.options import complete_options
 from plait.thread_pool import start_threads
 
 __all__ = [
@@ -166,7 +168,10 @@ def _build_from(directory: ModelDirectory) -> Model:
 
 def load_heads(model: Model, folder: Path, tasks: Sequence[str]) -> None:
     """Load the weights of these tasks' heads, of the shared layer and of the pooling from a model directory."""
-    tensors = load_file(folder / "heads.safetensors")
+    try:
+        tensors = load_file(folder / "heads.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{folder}/heads.safetensors: cannot be read as safetensors: {error}; {COPY_AGAIN}") from None
     if broken := [name for name, tensor in tensors.items() if not is_finite(tensor)]:
         raise ModelError(*(f"{folder}/heads.safetensors: {name} has NaN or infinite values" for name in broken))
     if (scores_D := model.encoder.token_scores) is not None:
@@ -241,7 +246,11 @@ def _build_shared_layer(choice: Any, width: int) -> nn.Module | None:
     """The layer before all heads, as a recipe names it."""
     if choice is None:
         return None
-    name, options = (choice, {}) if isinstance(choice, str) else (choice["name"], choice)
+    name, options = (choice, {}) if isinstance(choice, str) else (str(choice.get("name")), choice)
     if name not in SHARED_LAYERS:
         raise ModelError(f"unknown shared layer {name!r}; {did_you_mean(name, SHARED_LAYERS)}")
-    return SHARED_LAYERS[name](width, **{key: value for key, value in options.items() if key != "name"})
+    given = {key: value for key, value in options.items() if key != "name"}
+    completed, mistakes = complete_options(SHARED_LAYERS[name], given)
+    if mistakes:
+        raise ModelError(*(f"shared layer {name}{mistake}" for mistake in mistakes))
+    return SHARED_LAYERS[name](width, **completed)

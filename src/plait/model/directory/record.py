@@ -13,7 +13,9 @@ from plait.errors import ModelError
 from plait.files import read_json, sha256_of
 from plait.heads import HEADS
 from plait.model.directory.find import COPY_AGAIN, MANIFEST, RECORD, find_model
+from plait.model.directory.schema import record_mistakes
 from plait.model.tasks import TaskSpec
+from plait.names import path_inside, shorten
 from plait.recipe.upgrade import upgrade_origins, upgrade_recipe
 from plait.registry import Package
 
@@ -135,9 +137,11 @@ def verify_files(folder: Path, manifest: Mapping[str, str]) -> None:
     """Refuse files that are missing or differ from those that the manifest names."""
     mistakes = []
     for name, sha256 in manifest.items():
-        if not (folder / name).is_file():
+        if (file := path_inside(folder, name)) is None:
+            mistakes.append(f"{folder}/{MANIFEST}: {shorten(str(name))!r} is not a file inside the model directory")
+        elif not file.is_file():
             mistakes.append(f"{folder}: {name} is missing; {COPY_AGAIN}")
-        elif sha256_of(folder / name) != sha256:
+        elif sha256_of(file) != sha256:
             mistakes.append(f"{folder}/{name}: modified after the model was saved; {COPY_AGAIN}")
     if mistakes:
         raise ModelError(*mistakes)
@@ -178,9 +182,11 @@ def _read_directory(folder: Path) -> ModelDirectory:
     if value.get("format") not in (_FORMAT, _CALIBRATED_FORMAT):
         reads = f"{_FORMAT} and {_CALIBRATED_FORMAT}"
         raise ModelError(f"{folder}: format {value.get('format')}, but this plait reads {reads}; update plait")
+    if mistakes := list(record_mistakes(value)):
+        raise ModelError(*(f"{folder}/{RECORD}: damaged: {mistake}; {COPY_AGAIN}" for mistake in mistakes))
     try:
         record = ModelRecord.from_json(value)
-    except (KeyError, TypeError):
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise ModelError(f"{folder}/{RECORD}: damaged; {COPY_AGAIN}") from None
     except ModelError as error:
         raise ModelError(*(f"{folder}: {mistake}" for mistake in error.mistakes)) from None
@@ -239,4 +245,4 @@ def portable_task(task: dict[str, Any]) -> dict[str, Any]:
 def recipe_tasks(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """The block of each task in a complete recipe; of several stages, the last that trains the task counts."""
     stages = recipe.get("stages") or [recipe]
-    return {name: task for stage in stages for name, task in stage["tasks"].items()}
+    return {name: task for stage in stages for name, task in stage.get("tasks", {}).items()}

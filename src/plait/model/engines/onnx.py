@@ -19,6 +19,7 @@ from plait.measurement_cache import cached_measurement
 from plait.model.directory.record import ModelDirectory, digest_of
 from plait.model.encode_texts import embed_inputs
 from plait.model.model import Model
+from plait.names import path_inside, shorten
 
 __all__ = [
     "ENCODER",
@@ -184,9 +185,10 @@ def _measure_speed(model: Model, engine: OnnxEngine) -> float:
 def _open_engine(graphs: Path, manifest: _GraphManifest) -> OnnxEngine:
     """The engine, once its files are verified."""
     for name, sha256 in manifest.sha256.items():
-        if not (graphs / name).is_file():
-            raise ModelError(f"{graphs}: {name} is missing; {_EXPORT_AGAIN}")
-        if sha256_of(graphs / name) != sha256:
+        file = path_inside(graphs, name)
+        if file is None or not file.is_file():
+            raise ModelError(f"{graphs}: {shorten(str(name))} is missing; {_EXPORT_AGAIN}")
+        if sha256_of(file) != sha256:
             raise ModelError(f"{graphs}/{name}: modified after the export; {_EXPORT_AGAIN}")
     return OnnxEngine(graphs)
 

@@ -21,6 +21,7 @@ from plait.errors import ExecutionError, RequestError
 from plait.model.directory.load import LoadedModel, load_model
 from plait.model.directory.record import member_folder
 from plait.model.model import Model
+from plait.processes import module_command, safe_environment
 
 __all__ = ["use_workers"]
 
@@ -46,9 +47,15 @@ class _Workers:
         self.width = width
         self.lanes = count
         threads = max(1, torch.get_num_threads() // count)
-        command = [sys.executable, "-m", "plait.model.engines.workers", str(source), str(threads), engine]
+        command = module_command("plait.model.engines.workers", source, threads, engine)
         processes = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+            subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+                env=safe_environment(),
+            )
             for _ in range(count)
         ]
         self.free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()

@@ -190,24 +190,26 @@ def run_recipe(
             keep=keep,
             threads=threads or "auto",
         )
-    with stop_on_signals() as stop, joined_world() as world:
+    with joined_world() as world:
         progress = progress_for(as_json) if world.is_main else SilentProgress()
         try:
-            result = begin(data=data, profile=profile, overrides=overrides, progress=progress, stop=stop)
-            return result if world.is_main else None
-        except NotFiniteError as error:
-            error.is_reported = not world.is_main  # all processes stop for it
+            with stop_on_signals() as stop:
+                try:
+                    result = begin(data=data, profile=profile, overrides=overrides, progress=progress, stop=stop)
+                    return result if world.is_main else None
+                except NotFiniteError as error:
+                    error.is_reported = not world.is_main  # all processes stop for it
+                    raise
+                except Stopped as stopped:
+                    progress.end()
+                    progress.note(str(stopped))
+                    sys.exit(stop.exit_code)
+                finally:
+                    progress.end()
+        except SystemExit:
+            if stop.is_at_once:
+                progress.note("stopped at once; if the run has begun, plait train --resume resumes it")
             raise
-        except Stopped as stopped:
-            progress.end()
-            progress.note(str(stopped))
-            sys.exit(stop.exit_code)
-        except SystemExit:  # a signal before the first step, or a second one
-            progress.end()
-            progress.note("stopped at once; if the run has begun, plait train --resume resumes it")
-            raise
-        finally:
-            progress.end()
 
 
 def _show_result(result: "Result") -> None:

@@ -10,6 +10,7 @@ import torch
 
 from counting_job import Notes, counting, run
 from plait.errors import RequestError
+from plait.files import add_digest, take_digest
 from plait.inference import stream
 from plait.inference.jobs import Job, embed_job, predict_job
 from plait.inference.stream import Done
@@ -126,7 +127,8 @@ def test_resuming_uses_the_same_number_of_threads(begun, tmp_path):
     job, source, output = begun
     journal = tmp_path / ".out.csv.parts/journal.jsonl"
     first, *others = journal.read_text().splitlines()
-    journal.write_text("\n".join([json.dumps({**json.loads(first), "threads": 3}), *others]) + "\n")
+    begun, _ = take_digest(json.loads(first))
+    journal.write_text("\n".join([json.dumps(add_digest({**begun, "threads": 3})), *others]) + "\n")
     before = torch.get_num_threads()
     try:
         run(job, source, output, resume=True)

@@ -6,7 +6,7 @@ import pandas
 import pytest
 
 import plait
-from plait.errors import DataError, PlaitError, RecipeError, RunError
+from plait.errors import DataError, ExecutionError, PlaitError, RecipeError, RunError
 from plait.progress import SilentProgress
 from plait.runs.directory import RunDirectory
 from plait.training.train import Stopped, resume
@@ -42,7 +42,7 @@ def test_an_invalid_recipe_leaves_nothing(tiny_recipe, tmp_path, changes):
 
 
 def test_a_failure_before_the_first_work_leaves_nothing(tiny_recipe, tmp_path):
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(ExecutionError, match="full"):
         plait.train(tables(tiny_recipe()), tmp_path / "runs/new/run", progress=Failing("", OSError("full")))
     assert not (tmp_path / "runs").exists()
 
@@ -70,7 +70,7 @@ def test_a_run_that_another_process_began_meanwhile_stays(tiny_recipe, tmp_path,
 
 
 def test_a_run_that_has_trained_stays_and_resumes(tiny_recipe, tmp_path):
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(ExecutionError, match="full"):
         plait.train(tiny_recipe(), tmp_path / "run", baselines=False, progress=Failing("step", OSError("full")))
     assert resume(tmp_path / "run").steps > 0
 

@@ -9,6 +9,7 @@ import pytest
 
 import plait
 from plait.errors import RecipeError
+from plait.runs.directory import RunDirectory
 from plait.runs.records import ConflictLine, ScoresLine, TrainLine
 from plait.training import trackers
 from plait.training.trackers import TRACKERS, numbers_of
@@ -83,7 +84,7 @@ def test_every_line_goes_to_every_tracker_and_a_broken_one_is_given_up(recorders
     assert good.run.name == "run" and good.run.recipe["epochs"] == 3
     assert max(step for step, _ in broken.got) < 2 and not broken.is_closed
     assert notes.messages.count("wandb failed and is no longer written to: no route") == 1
-    assert json.loads((tmp_path / "run/trackers.json").read_text()) == {"mlflow": "id of run", "wandb": "id of run"}
+    assert RunDirectory(tmp_path / "run").read_trackers() == {"mlflow": "id of run", "wandb": "id of run"}
 
 
 def test_a_resumed_run_is_the_same_to_its_trackers(recorders, tiny_recipe, tmp_path):

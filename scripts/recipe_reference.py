@@ -340,7 +340,7 @@ def annotated(hint: Any, extras: Sequence[object]) -> Iterable[str]:
         yield from spelled[0]
         yield from ["null"] * (type(None) in get_args(hint))
         return
-    if validators and get_origin(choice := get_args(hint)[0]) is Literal:
+    if validators and get_args(hint) and get_origin(choice := get_args(hint)[0]) is Literal:
         yield from in_words(choice)
         yield "a list of them"
         return

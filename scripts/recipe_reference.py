@@ -49,6 +49,7 @@ SPELLED: Mapping[Callable[..., object], Sequence[str]] = {
     normalize.as_fold: ["NUMBER/OF"],
     normalize.as_device: ["`auto`", "`cpu`", "`mps`", "`cuda`", "`cuda:NUMBER`"],
     normalize.as_encoding: ["a name of an encoding"],
+    normalize.as_path: ["a name"],
     normalize.as_interval: ["`epoch`", "a whole number above 0"],
     normalize.as_class_weights: ["`balanced`", "a mapping of classes to numbers above 0"],
 }

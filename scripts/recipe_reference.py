@@ -49,6 +49,7 @@ SPELLED: Mapping[Callable[..., object], Sequence[str]] = {
     normalize.as_fold: ["NUMBER/OF"],
     normalize.as_device: ["`auto`", "`cpu`", "`mps`", "`cuda`", "`cuda:NUMBER`"],
     normalize.as_encoding: ["a name of an encoding"],
+    normalize.as_path: ["a name"],
     normalize.as_interval: ["`epoch`", "a whole number above 0"],
     normalize.as_class_weights: ["`balanced`", "a mapping of classes to numbers above 0"],
 }
@@ -340,7 +341,7 @@ def annotated(hint: Any, extras: Sequence[object]) -> Iterable[str]:
         yield from spelled[0]
         yield from ["null"] * (type(None) in get_args(hint))
         return
-    if validators and get_origin(choice := get_args(hint)[0]) is Literal:
+    if validators and get_args(hint) and get_origin(choice := get_args(hint)[0]) is Literal:
         yield from in_words(choice)
         yield "a list of them"
         return

@@ -198,3 +198,16 @@ def test_multilabel_predictions_share_one_cell(tmp_path):
         [],
         None,
     ]
+
+
+def test_safe_csv_defuses_formulas_but_not_numbers(tmp_path):
+    passed = {"id": "-1.5", "note": '=HYPERLINK("x")'}
+    rows = [(passed, ("@label", -0.5)), ({"id": "+1 a", "note": "\tx"}, ("a=b", 1e-17)), ({"note": "-"}, None)]
+    header = Header({"id": "text", "note": "text"}, {"label": "text", "score": "number"}, safe_csv=True)
+    data = written("csv", header, [chunk_of(rows)], tmp_path)
+    assert list(csv.reader(io.StringIO(data.decode(), newline="")))[1:] == [
+        ["-1.5", '\'=HYPERLINK("x")', "'@label", "-0.5"],
+        ["'+1 a", "'\tx", "a=b", "1e-17"],
+        ["", "'-", "", ""],
+    ]
+    assert written("csv", HEADER, [chunk_of(rows)], tmp_path).count(b"'") == 0

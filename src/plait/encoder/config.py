@@ -21,7 +21,9 @@ _SIZES = {  # and the largest that an encoder of this family could have
     "intermediate_size": 1_000_000,
     "max_position_embeddings": 10_000_000,
 }
-_OTHERS = {  # keys with a default → its type, the default, the smallest and the largest value
+_OTHERS: dict[
+    str, tuple[type[int] | type[float], float, float, float]
+] = {  # keys with a default → its type, the default, the smallest and the largest value
     "type_vocab_size": (int, 2, 1, 1000),
     "layer_norm_eps": (float, 1e-12, 0.0, 1.0),
     "hidden_dropout_prob": (float, 0.1, 0.0, 0.999),
@@ -106,7 +108,7 @@ def read_config(folder: Path) -> EncoderConfig:
 def _read_number(folder: Path, raw: dict[str, Any], key: str) -> float:
     """A number of config.json that may be missing."""
     kind, default, least, most = _OTHERS[key]
-    value = raw.get(key, default)
+    value: float = raw.get(key, default)
     if isinstance(value, bool) or not isinstance(value, (int, kind)) or not least <= value <= most:
         what = "an integer" if kind is int else "a number"
         raise EncoderError(

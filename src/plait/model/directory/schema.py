@@ -81,7 +81,7 @@ class _Record(_Part):
     step: Annotated[int, Field(ge=0)] = 0
     kept: dict[str, _Object] = Field(default_factory=dict)
     refit: bool = False
-    members: list[_Object] = Field(default_factory=list)
+    members: Annotated[list[_Object], Field(max_length=1000)] = Field(default_factory=list)
     calibration: dict[str, _Object] = Field(default_factory=dict)
 
 
@@ -96,6 +96,8 @@ def record_mistakes(value: Mapping[str, Any]) -> Iterator[str]:
         return
     if record.kind != "ensemble" and record.pooling not in POOLINGS:
         yield f"pooling: unknown name {record.pooling!r}"
+    if record.kind == "ensemble" and not record.members:
+        yield "members: an ensemble without members"
     names = [task.name for task in record.tasks]
     for place, task in enumerate(record.tasks):
         labels, where = task.labels, f"tasks.{place}"

@@ -15,6 +15,8 @@ _BATCH_ROWS = 4096
 _BATCH_BYTES = 64_000_000  # of a batch that is decoded at once
 _ALWAYS = 256_000_000  # bytes that every part of a column may unpack to
 _MOST_RATIO = 300  # of bytes unpacked to bytes in the file; texts have less than 20
+# What pyarrow raises for a damaged file: its own errors are of these classes.
+_DAMAGE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, NotImplementedError)
 
 
 def pyarrow_or_error(path: str | Path) -> Any:
@@ -33,7 +35,7 @@ def read_parquet(path: Path) -> Table:
         names, texts = _columns(parquet.ParquetFile(path, memory_map=True))
         # A text that occurs a thousand times is in the file once, and with this option in memory as well.
         file = parquet.ParquetFile(path, memory_map=True, read_dictionary=texts)
-    except (OSError, ValueError) as error:  # base classes of pyarrow's own errors
+    except _DAMAGE as error:
         problem = f"cannot be read as parquet ({_reason(error)}); replace it with an intact file"
         raise DataError(f"{path}: {problem}") from None
     return Table(names, _records(path, file))
@@ -71,7 +73,7 @@ def _records(path: Path, file: Any) -> Iterator[Record]:
                 row = decoded[place] if decoded else batch.slice(place, 1).to_pylist()[0]
                 cells = {name: _shortest(cell) if name in single_precision else cell for name, cell in row.items()}
                 yield Record(number, {name: as_text(cell) for name, cell in cells.items()}, cells=cells)
-    except (OSError, ValueError) as error:
+    except _DAMAGE as error:
         problem = f"cannot be read after row {number:,} ({_reason(error)}); replace it with an intact file"
         raise DataError(f"{path}: {problem}") from None
     finally:

@@ -102,8 +102,8 @@ def alternate(
     batches: _Batches, epochs: int, seed: str, *, order: tuple[str, ...] | None = None, epoch: str = "longest"
 ) -> _Epochs:
     """One batch of each task in turn, which other tools call round robin."""
-    turns = _epoch_length(batches, epoch)
-    return [[(task,) for task in order or batches] * turns for _ in range(epochs)]
+    steps: list[_Step] = [(task,) for task in order or batches]
+    return [steps * _epoch_length(batches, epoch) for _ in range(epochs)]
 
 
 def together(batches: _Batches, epochs: int, seed: str, *, combine: str = "sum", epoch: str = "longest") -> _Epochs:

@@ -99,9 +99,9 @@ def record_mistakes(value: Mapping[str, Any]) -> Iterator[str]:
     if record.kind == "ensemble" and not record.members:
         yield "members: an ensemble without members"
     names = [task.name for task in record.tasks]
-    for place, task in enumerate(record.tasks):
-        labels, where = task.labels, f"tasks.{place}"
-        if names.index(task.name) < place:
+    for number, task in enumerate(record.tasks):
+        labels, where = task.labels, f"tasks.{number}"
+        if names.index(task.name) < number:
             yield f"{where}.name: a second task {task.name!r}"
         if FORMER_KINDS.get(labels.kind, labels.kind) not in KINDS:
             yield f"{where}.labels.kind: unknown name {labels.kind!r}"

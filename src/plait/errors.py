@@ -31,7 +31,15 @@ __all__ = [
 
 _LISTED = 20  # words that a message lists at most
 OUT_OF_MEMORY = "out of memory; try a smaller batch_size or max_length, or a smaller encoder or head"
-_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc", "cannot allocate memory")
+_NO_MEMORY = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "not enough memory",
+    "out of memory",
+    "bad_alloc",
+    "could not create a primitive",  # oneDNN's words
+    "could not create a memory",
+)
 _COMPARED = 10_000  # words among which the closest is looked for
 
 

@@ -11,6 +11,7 @@ import pytest
 import plait
 from hostile_corpus import renew_manifest
 from plait.errors import ModelError, PlaitError
+from plait.files import sha256_of
 from plait.model.directory.record import open_directory
 from plait.model.directory.schema import record_mistakes
 
@@ -46,8 +47,16 @@ def model(untrained, tmp_path_factory) -> Path:
     place = Path(shutil.copytree(untrained, tmp_path_factory.mktemp("damaged") / "model"))
     value = json.loads((place / "plait.json").read_text())
     value["tasks"] = [task for task in value["tasks"] if task["name"] in ("mood", "same", "near")]
-    (place / "plait.json").write_text(json.dumps(value))
+    write_record(place, value)
     return place
+
+
+def write_record(model: Path, value: object) -> None:
+    """plait.json with this content, and a manifest that fits it."""
+    (model / "plait.json").write_text(json.dumps(value))
+    manifest = json.loads((model / "manifest.json").read_text())
+    manifest["sha256"]["plait.json"] = sha256_of(model / "plait.json")
+    (model / "manifest.json").write_text(json.dumps(manifest))
 
 
 def test_every_damaged_key_is_refused_or_harmless(model):
@@ -57,7 +66,7 @@ def test_every_damaged_key_is_refused_or_harmless(model):
     refused = accepted = 0
     for place in places_in(value):
         for new in DAMAGES:
-            (model / "plait.json").write_text(json.dumps(damaged(value, place, new)))
+            write_record(model, damaged(value, place, new))
             try:
                 record = open_directory(model).record
             except ModelError as error:
@@ -68,7 +77,7 @@ def test_every_damaged_key_is_refused_or_harmless(model):
             for task in record.tasks.values():
                 assert task.head_class and task.views and task.link and task.labels.describe(), (place, new)
             assert set(record.tasks) <= {*honest.tasks, "x"}, (place, new)
-    (model / "plait.json").write_text(json.dumps(value))
+    write_record(model, value)
     assert refused > 500 > accepted / 4
 
 

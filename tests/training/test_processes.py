@@ -108,7 +108,7 @@ def test_torchrun_trains_evaluates_and_writes_once(recipe_file, tmp_path):
     steps = [line["step"] for line in metrics_lines(tmp_path / "run") if line["kind"] == "train"]
     assert steps == sorted(set(steps)) and len(steps) == result_json(tmp_path / "run")["steps"]
     assert json.loads((tmp_path / "run/run.json").read_text())["processes"] == 2
-    assert json.loads((tmp_path / "run/single_task.json").read_text()).keys() == {"mood", "same", "near"}
+    assert json.loads((tmp_path / "run/single_task.json").read_text())["scores"].keys() == {"mood", "same", "near"}
 
 
 def test_a_mistake_is_reported_once(recipe_file, tmp_path):

@@ -113,7 +113,7 @@ def test_proxies_are_in_checkpoints_and_not_in_the_model(tiny_recipe, tmp_path):
     recipe = recipe_with(tiny_recipe, "mood", ["cross_entropy", SOFT], epochs=2, checkpoint_every=1)
     with pytest.raises(Stopped):
         plait.train(recipe, tmp_path / "run", baselines=False, stop=stop_after(3))
-    (checkpoint,) = (tmp_path / "run/checkpoints").iterdir()
+    checkpoint = max((tmp_path / "run/checkpoints").iterdir())
     name = "losses/mood/1-soft_triple/proxies_CKD"
     assert load_file(checkpoint / "weights.safetensors")[name].shape[:2] == (2, 3)
     assert f"{name}/exp_avg" in load_file(checkpoint / "optimizer.safetensors")
@@ -129,16 +129,6 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tiny_recipe, tmp_path, steps)
     plait.train(recipe, tmp_path / "whole", baselines=False)
     with pytest.raises(Stopped):
         plait.train(recipe, tmp_path / "resumed", baselines=False, stop=stop_after(steps))
-    resume(tmp_path / "resumed")
-    assert (tmp_path / "resumed/metrics.jsonl").read_text() == (tmp_path / "whole/metrics.jsonl").read_text()
-
-
-def test_a_run_resumes_with_a_slash_in_a_task_name(tiny_recipe, tmp_path):
-    recipe = recipe_with(tiny_recipe, "mood", ["cross_entropy", SOFT], checkpoint_every=1)
-    recipe["tasks"] = {"mood/film": recipe["tasks"]["mood"]}
-    plait.train(recipe, tmp_path / "whole", baselines=False)
-    with pytest.raises(Stopped):
-        plait.train(recipe, tmp_path / "resumed", baselines=False, stop=stop_after(2))
     resume(tmp_path / "resumed")
     assert (tmp_path / "resumed/metrics.jsonl").read_text() == (tmp_path / "whole/metrics.jsonl").read_text()
 

@@ -153,7 +153,8 @@ def as_interval(value: object) -> object:
     """`epoch`, or a number of steps."""
     if value == "epoch" or (isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST):
         return value
-    raise ValueError(f"expected 'epoch' or a positive number of steps, at most {LARGEST:,}")
+    most = f", at most {LARGEST:,}" if isinstance(value, int) and value > LARGEST else ""
+    raise ValueError(f"expected 'epoch' or a positive number of steps{most}")
 
 
 def as_class_weights(value: object) -> object:

@@ -3,7 +3,7 @@
 import unicodedata
 from pathlib import Path, PurePosixPath
 
-__all__ = ["name_problem", "path_inside", "path_problem", "shorten"]
+__all__ = ["excerpt", "name_problem", "path_inside", "path_problem"]
 
 _LONGEST = 200  # bytes; endings are added
 _LONGEST_PART, _LONGEST_PATH = 255, 4095  # what file systems allow
@@ -34,7 +34,7 @@ def path_problem(path: str) -> str | None:
     return None
 
 
-def shorten(name: str, longest: int = 60) -> str:
+def excerpt(name: str, longest: int = 60) -> str:
     """A name for a message, which a whole file could stand in for."""
     return name if len(name) <= longest else f"{name[:longest]} ..."
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plait.errors import EncoderError
-from plait.names import path_inside, shorten
+from plait.names import excerpt, path_inside
 
 __all__ = ["POOLING_KEYS", "SUPPORTED", "EncoderConfig", "read_config", "read_optional_json", "read_settings"]
 
@@ -130,7 +130,7 @@ def _shown(value: object) -> str:
     """A value in a message, which may be very long."""
     if isinstance(value, int) and abs(value) >= 10**40:
         return "a number of more than 40 digits"
-    return repr(value) if isinstance(value, int | float | None) else shorten(repr(value))
+    return repr(value) if isinstance(value, int | float | None) else excerpt(repr(value))
 
 
 def _read_limit(folder: Path, most: int) -> int:

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from plait.encoder.bert import Encoder
 from plait.encoder.config import EncoderConfig, read_optional_json
 from plait.errors import EncoderError
-from plait.names import path_inside, shorten
+from plait.names import excerpt, path_inside
 
 __all__ = ["TOKEN_SCORES", "encoder_from", "is_finite", "largest", "load_encoder", "read_tensors", "to_checkpoint"]
 
@@ -164,7 +164,7 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
         except (TypeError, KeyError, AttributeError):
             raise EncoderError(f"{index}: has no weight_map of tensors to files") from None
         if outside := [name for name in names if path_inside(folder, name) is None]:
-            raise EncoderError(f"{index}: {shorten(str(outside[0]))!r} is not a file inside the directory")
+            raise EncoderError(f"{index}: {excerpt(str(outside[0]))!r} is not a file inside the directory")
         files = [folder / name for name in names]
     else:
         others = sorted(path.name for path in folder.glob("*") if path.suffix in (".bin", ".pt", ".pth"))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from plait.errors import RequestError
-from plait.names import path_problem, shorten
+from plait.names import excerpt, path_problem
 
 __all__ = [
     "LARGEST",
@@ -145,7 +145,7 @@ def as_map(value: object) -> object:
 def as_path(value: object) -> object:
     """A path, or a name that may be one."""
     if isinstance(value, str) and (problem := path_problem(value)):
-        raise ValueError(f"{shorten(value)!r} {problem}")
+        raise ValueError(f"{excerpt(value)!r} {problem}")
     return value
 
 

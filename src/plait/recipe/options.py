@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from plait.errors import did_you_mean
-from plait.names import shorten
+from plait.names import excerpt
 from plait.recipe.normalize import LARGEST
 
 __all__ = ["complete_options", "explain", "options_of"]
@@ -76,7 +76,7 @@ def explain(error: Mapping[str, Any]) -> str:
 
 def _shown(found: object) -> str:
     if isinstance(found, str | float | bool | None):
-        return repr(shorten(found) if isinstance(found, str) else found)
+        return repr(excerpt(found) if isinstance(found, str) else found)
     if isinstance(found, int):
         return f"{found}" if abs(found) < 10**40 else "a number of more than 40 digits"
     if isinstance(found, Mapping):

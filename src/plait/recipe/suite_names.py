@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from plait.errors import did_you_mean
-from plait.names import name_problem, shorten
+from plait.names import excerpt, name_problem
 from plait.recipe.tree import Tree
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _row_mistakes(suite: "Suite", tree: Tree, name: str) -> Iterator[str]:
     columns = [*suite.scores, *suite.means]
     single = [other for other in suite.trained if not suite.rows[other].ensemble]
     if problem := name_problem(name):
-        yield f"{tree.where(path[:1])}the name {shorten(name)!r} of a row {problem}; choose another"
+        yield f"{tree.where(path[:1])}the name {excerpt(name)!r} of a row {problem}; choose another"
     if "#" in name:
         yield f"{tree.where(path)}the name of a row cannot contain '#', which separates suite and row"
     for key, other in (("against", row.against), ("ensemble", row.ensemble), ("extends", row.extends)):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plait.errors import RecipeError, did_you_mean
-from plait.names import name_problem, shorten
+from plait.names import excerpt, name_problem
 from plait.recipe.choices import Choice, LossChoice
 from plait.recipe.options import complete_options, options_of
 from plait.recipe.schema import Recipe
@@ -157,7 +157,7 @@ def validate_names(recipe: Recipe, tree: Tree, tables: VariantTables) -> Iterato
             *above, _ = tree.as_written(("tasks", name))
             where = f"{tree.origin(('tasks', name))}: {dotted(tuple(above))}"
             why = f"; it {problem}" if problem else ""
-            yield f"{where}{shorten(name)!r} cannot be the name of a task{why}; choose another"
+            yield f"{where}{excerpt(name)!r} cannot be the name of a task{why}; choose another"
     if tasks and not recipe.learning:
         yield f"{tree.where(('tasks',))}every task has learn: false; there is nothing to train"
     yield from _validate_schedule(recipe, tree, tables)

@@ -16,7 +16,7 @@ from plait.data.read import BadRow
 from plait.errors import DataError, RecipeError, RunError
 from plait.files import atomic_file, read_json_with_digest, remove_leftovers, write_json_with_digest
 from plait.model.directory.record import open_directory
-from plait.names import name_problem, shorten
+from plait.names import excerpt, name_problem
 from plait.recipe.read import write_recipe
 from plait.recipe.schema import Recipe
 from plait.recipe.task import SPLITS
@@ -289,7 +289,7 @@ class RunDirectory:
                     continue
                 if problem := name_problem(str(name)):
                     raise RecipeError(
-                        f"{path}tasks: the name {shorten(str(name))!r} of a task {problem}; choose another"
+                        f"{path}tasks: the name {excerpt(str(name))!r} of a task {problem}; choose another"
                     )
                 file = self.tables / f"{prefix}{name}-{split}.jsonl"
                 file.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from plait.heads import HEADS
 from plait.model.directory.find import COPY_AGAIN, MANIFEST, RECORD, find_model
 from plait.model.directory.schema import record_mistakes
 from plait.model.tasks import TaskSpec
-from plait.names import path_inside, shorten
+from plait.names import excerpt, path_inside
 from plait.recipe.upgrade import upgrade_origins, upgrade_recipe
 from plait.registry import Package
 
@@ -138,7 +138,7 @@ def verify_files(folder: Path, manifest: Mapping[str, str]) -> None:
     mistakes = []
     for name, sha256 in manifest.items():
         if (file := path_inside(folder, name)) is None:
-            mistakes.append(f"{folder}/{MANIFEST}: {shorten(str(name))!r} is not a file inside the model directory")
+            mistakes.append(f"{folder}/{MANIFEST}: {excerpt(str(name))!r} is not a file inside the model directory")
         elif not file.is_file():
             mistakes.append(f"{folder}: {name} is missing; {COPY_AGAIN}")
         elif sha256_of(file) != sha256:

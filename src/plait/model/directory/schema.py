@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from plait.data.kinds import KINDS
 from plait.encoder.pooling import POOLINGS
 from plait.model.decode import LINKS
-from plait.names import shorten
+from plait.names import excerpt
 from plait.recipe.options import explain
 from plait.recipe.tree import dotted
 from plait.recipe.upgrade import FORMER_KINDS
@@ -112,7 +112,7 @@ def record_mistakes(value: Mapping[str, Any]) -> Iterator[str]:
         elif labels.kind == "score" and not labels.low < labels.high:
             yield f"{where}.labels: expected the lower end of the range first, found {labels.low} and {labels.high}"
         elif task.link not in _LINKS.get(labels.kind, LINKS):
-            yield f"{where}.link: {shorten(task.link)!r} does not give {labels.kind}"
+            yield f"{where}.link: {excerpt(task.link)!r} does not give {labels.kind}"
         owner = next((other for other in record.tasks if other.name == task.same_as), None)
         if task.same_as is not None and (owner is None or owner is task or owner.same_as is not None):
             yield f"{where}.same_as: {task.same_as!r} is no task with a head of its own"

@@ -19,7 +19,7 @@ from plait.measurement_cache import cached_measurement
 from plait.model.directory.record import ModelDirectory, digest_of
 from plait.model.encode_texts import embed_inputs
 from plait.model.model import Model
-from plait.names import path_inside, shorten
+from plait.names import excerpt, path_inside
 
 __all__ = [
     "ENCODER",
@@ -187,7 +187,7 @@ def _open_engine(graphs: Path, manifest: _GraphManifest) -> OnnxEngine:
     for name, sha256 in manifest.sha256.items():
         file = path_inside(graphs, name)
         if file is None or not file.is_file():
-            raise ModelError(f"{graphs}: {shorten(str(name))} is missing; {_EXPORT_AGAIN}")
+            raise ModelError(f"{graphs}: {excerpt(str(name))} is missing; {_EXPORT_AGAIN}")
         if sha256_of(file) != sha256:
             raise ModelError(f"{graphs}/{name}: modified after the export; {_EXPORT_AGAIN}")
     return OnnxEngine(graphs)

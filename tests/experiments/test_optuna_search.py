@@ -153,7 +153,7 @@ def test_trial_is_locked_while_it_is_measured(tmp_path):
         return 1
 
     choose_settings({"lr": [1, 2]}, Search(), tmp_path, measure)
-    assert inside == [False, False]
+    assert inside == [None, None]
 
 
 @pytest.mark.parametrize("pruner", ["median", "halving"])

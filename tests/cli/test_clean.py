@@ -29,7 +29,7 @@ def run(tiny_bert, tmp_path_factory):
 def test_the_rows_of_a_run_go_to_its_folder_and_into_its_report(run, plait):
     out, _ = plait("clean", run, "mood", "--folds", 3)
     file = run / "label-errors.csv"
-    assert "of 60 labels are probably wrong" in out and out.endswith(f"the rows: {file}\n")
+    assert "of 60 labels are doubtful" in out and out.endswith(f"the rows: {file}\n")
     found = file.read_text(encoding="utf-8").splitlines()
     assert f"mood: {len(found) - 1} of 60" in out and "mood.csv:" in out
     page = package.report(run, out=run.parent / "report.html").read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ from plait.cli.train import recipe_options
 __all__ = ["command"]
 
 _SHOWN = 10  # rows of each task in a terminal
+_WEAK = 0.75  # agreement of labels and predictions below which the list says little
 
 
 @click.command()
@@ -71,7 +72,13 @@ def command(
     screen = console()
     for task in found.values():
         share = f" ({len(task.errors) / task.rows:.1%})" if task.errors else ""
-        screen.print(f"{task.task}: {len(task.errors):,} of {task.rows:,} labels are probably wrong{share}")
+        screen.print(f"{task.task}: {len(task.errors):,} of {task.rows:,} labels are doubtful{share}", soft_wrap=True)
+        if task.agreement is not None and task.agreement < _WEAK:
+            screen.print(
+                f"{task.task}: predictions confirm only {task.agreement:.0%} of the labels, so most doubts are the "
+                "model's own mistakes; look at the first rows only, or try --train",
+                soft_wrap=True,
+            )
         rows = [
             (Path(error.where).name, _words(error.label), _words(error.predicted), " | ".join(error.texts))
             for error in task.errors[:_SHOWN]

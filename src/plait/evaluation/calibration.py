@@ -37,6 +37,7 @@ FEWEST_ROWS = 20  # below which five folds say little
 _FOLDS = 5
 _LARGEST = 3.0  # of |log temperature|: from 1/20 to 20
 _CANDIDATES = 200  # thresholds that are tried at most
+_FEWEST_GIVEN, _SMALLEST_SHARE = 10, 0.02  # of the rows, that must get a label for its accuracy to count
 _COVERAGES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 _SMALLEST = 1e-16  # a probability whose logarithm is finite
 _GOLDEN = (5**0.5 - 1) / 2
@@ -113,6 +114,8 @@ def calibrate_task(
         fitted = fitted._replace(abstain_for=wanted.abstain_for)
     after, withheld_n = crossed(fitted)
     found = _fit(plain, outputs_nC, labels_n, fitted)
+    if found.abstain_below == np.inf:  # the accuracy is out of reach: better every label than none
+        found = replace(found, abstain_below=None)
     right_n = after.values == labels_n
     given = None
     if found.abstain_below is not None:
@@ -254,7 +257,7 @@ def _fit_threshold(spec: TaskSpec, labels_n: np.ndarray, predictions: Prediction
 def _fit_abstention(labels_n: np.ndarray, predictions: PredictionArrays, target: float) -> float | None:
     """The probability below which labels are withheld, so that as many as possible are given at this accuracy.
 
-    None if all may be given, or if no share of them is that accurate.
+    None if all may be given; infinite if no share of them is that accurate, where a few lucky rows are no share.
     """
     sure_n = _certainty(predictions)
     order_n = np.argsort(-sure_n, kind="stable")
@@ -263,7 +266,9 @@ def _fit_abstention(labels_n: np.ndarray, predictions: PredictionArrays, target:
     if reached_n[-1]:
         return None
     ends = np.flatnonzero(reached_n[:-1] & (sure_n[:-1] > sure_n[1:]))  # equal probabilities are given together
-    return float((sure_n[ends[-1]] + sure_n[ends[-1] + 1]) / 2) if len(ends) else None
+    if not len(ends) or ends[-1] + 1 < max(_FEWEST_GIVEN, _SMALLEST_SHARE * len(labels_n)):
+        return np.inf
+    return float((sure_n[ends[-1]] + sure_n[ends[-1] + 1]) / 2)
 
 
 def _coverage(labels_n: np.ndarray, predictions: PredictionArrays) -> list[Coverage]:

@@ -6,6 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from plait.data.kinds import KINDS
 from plait.errors import RecipeError, RequestError, did_you_mean
 from plait.evaluation.label_errors import find_label_errors
@@ -44,6 +46,7 @@ class CleanedTask:
     task: str
     rows: int
     errors: list[LabelError]
+    agreement: float | None = None  # the share of labels that the held-out predictions confirm; None for scores
 
 
 @restore_threads()
@@ -88,7 +91,7 @@ def clean(
                 found = predict_trained(recipe, names, folds, place.with_name(f"{place.stem}-folds"), progress)
             else:
                 found = {name: predict_frozen(recipe, name, folds, progress) for name in names}
-        cleaned = {name: CleanedTask(name, len(held[1]), _list_errors(held, tables)) for name, held in found.items()}
+        cleaned = {name: _clean_task(name, held, tables) for name, held in found.items()}
     if place:
         write_rows([asdict(error) for task in cleaned.values() for error in task.errors], place, _COLUMNS)
     return cleaned
@@ -106,6 +109,14 @@ def _checked(known: Mapping[str, Task], names: Sequence[str]) -> list[str]:
     if not found:
         raise RecipeError("the recipe has no task with labels to check")
     return found
+
+
+def _clean_task(name: str, held: HeldOutPredictions, tables: RunDirectory) -> CleanedTask:
+    spec, examples, predictions = held
+    agreement = None
+    if not spec.labels.about.is_score:
+        agreement = float(np.mean(predictions.values == examples.labels))
+    return CleanedTask(name, len(examples), _list_errors(held, tables), agreement)
 
 
 def _list_errors(held: HeldOutPredictions, tables: RunDirectory) -> list[LabelError]:

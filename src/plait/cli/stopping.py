@@ -14,6 +14,7 @@ class Stop:
     def __init__(self) -> None:
         self.signal = 0
         self.was_asked = False
+        self.is_at_once = False  # a second signal, or one before the first step
 
     def __call__(self) -> bool:
         self.was_asked = True
@@ -31,9 +32,9 @@ def stop_on_signals() -> Iterator[Stop]:
     stop = Stop()
 
     def note(number: int, frame: FrameType | None) -> None:
-        at_once = bool(stop.signal) or not stop.was_asked
+        stop.is_at_once = bool(stop.signal) or not stop.was_asked
         stop.signal = number
-        if at_once:
+        if stop.is_at_once:
             raise SystemExit(stop.exit_code)
 
     before: dict[int, Callable[..., object] | int | None] = {
@@ -41,6 +42,10 @@ def stop_on_signals() -> Iterator[Stop]:
     }
     try:
         yield stop
+    except Exception:
+        if stop.is_at_once:  # a library turned the exit into an error of its own
+            raise SystemExit(stop.exit_code) from None
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -183,19 +183,20 @@ def run_recipe(
             threads=threads or "auto",
         )
     progress = progress_for(as_json)
-    with stop_on_signals() as stop:
-        try:
-            return begin(data=data, profile=profile, overrides=overrides, progress=progress, stop=stop)
-        except Stopped as stopped:
-            progress.end()
-            progress.note(str(stopped))
-            sys.exit(stop.exit_code)
-        except SystemExit:  # a signal before the first step, or a second one
-            progress.end()
+    try:
+        with stop_on_signals() as stop:
+            try:
+                return begin(data=data, profile=profile, overrides=overrides, progress=progress, stop=stop)
+            except Stopped as stopped:
+                progress.end()
+                progress.note(str(stopped))
+                sys.exit(stop.exit_code)
+            finally:
+                progress.end()
+    except SystemExit:
+        if stop.is_at_once:
             progress.note("stopped at once; if the run has begun, plait train --resume resumes it")
-            raise
-        finally:
-            progress.end()
+        raise
 
 
 def _show_result(result: "Result") -> None:

@@ -1,6 +1,7 @@
 # make demo        install into .venv, train the starter recipe, show what it learned
 # make test        install what the tests need, then check style and types and run the tests
 # make test-slow   run the tests that take more than a minute
+# make test-faults  try every fault of docs/reliability.md as often as its table says (hours on one core)
 # make lint        check style and types
 # make docs        regenerate docs/recipe.md from the code
 # make methods     train the recipe of every method and write the scores to docs/methods.md (about an hour)
@@ -15,7 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 
-.PHONY: demo test test-slow lint docs methods bench bench-full clean
+.PHONY: demo test test-slow test-faults lint docs methods bench bench-full clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/plait demo
@@ -25,6 +26,9 @@ test: $(VENV)/.installed-for-tests lint
 
 test-slow: $(VENV)/.installed-for-slow-tests
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m slow
+
+test-faults: $(VENV)/.installed-for-tests
+	HF_HUB_OFFLINE=1 $(BIN)/python tests/faults/run.py $(FAULTS)
 
 lint: $(VENV)/.installed-for-tests
 	$(BIN)/ruff check .

@@ -19,10 +19,13 @@ PATIENCE = 120  # seconds; a busy machine takes long to start a process
 class RealServer:
     """A running server; `address` is known once it serves."""
 
-    def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, *arguments: str, environment: dict[str, str] | None = None, errors: Path | None = None) -> None:
         command = [sys.executable, "-m", "plait", "serve", *arguments, "--port", "0"]
         given = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
-        self.process = subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        log = errors.open("w") if errors else subprocess.PIPE
+        self.process = subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=log, text=True)
+        if errors:
+            log.close()
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         found = re.search(r"http://[\w.:]+\d", line)

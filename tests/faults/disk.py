@@ -13,7 +13,6 @@ from faults.processes import CREATE, READ, REMOVE, WRITE, DiskFault, Ended, disk
 __all__ = ["check", "count"]
 
 ROW = "disk"
-_TIMED = ("run.json", "result.json", "position.json", ".lock", "recipe.yaml", "report.html")  # hold seconds or places
 
 
 @dataclass(frozen=True)
@@ -120,11 +119,11 @@ def check(bench: Bench, number: int) -> str:
     if left and fault != "read-only":
         return f"{what}: temporary files are left: {left}"
     if ended.code == 0:  # what failed was not needed
-        return _prefixed(what, same_files(expected, place, *_TIMED))
+        return _prefixed(what, same_files(expected, place))
     again = bench.start(place, plait, *work.again(bench, place)).end()
     if again.code or not again.is_clean:
         return f"{what}: afterwards it ends with {again.code}: {again.log[-400:]}"
-    return _prefixed(what, same_files(expected, place, *_TIMED))
+    return _prefixed(what, same_files(expected, place))
 
 
 def _prefixed(what: str, problem: str) -> str:

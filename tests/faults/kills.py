@@ -78,17 +78,7 @@ def check(bench: Bench, number: int) -> str:
 
 
 def _differences(name: str, expected: Path, run: Path) -> str:
-    timed = ("run.json", "result.json", "position.json", ".lock")  # these hold seconds
-    if difference := same_files(expected, run, *timed, "recipe.yaml"):
+    if difference := same_files(expected, run):
         return f"{name}: {difference}"
-    first, second = (_untimed(folder) for folder in (expected, run))
-    if first != second:
-        return f"{name}: result.json differs"
     left = [path.name for path in run.rglob(".*") if path.suffix in (".part", ".old")]
     return f"{name}: temporary files are left: {left}" if left else ""
-
-
-def _untimed(run: Path) -> list[dict[str, Any]]:
-    from plait.files import read_json
-
-    return [{**read_json(path), "seconds": 0} for path in sorted(run.rglob("result.json"))]

@@ -14,7 +14,6 @@ from faults.processes import Child, plait
 __all__ = ["CASES", "check"]
 
 ROW = "locks"
-_TIMED = ("run.json", "result.json", "position.json", ".lock", "recipe.yaml")
 
 
 def _train(bench: Bench, run: Path) -> list[object]:
@@ -66,7 +65,7 @@ def second_run(bench: Bench, place: Path) -> str:
 
 def _finished(bench: Bench, place: Path, child: Child) -> str:
     ended = child.end()
-    return same_files(_expected(bench), place / "run", *_TIMED) if ended.code == 0 else f"ended: {ended.log[-300:]}"
+    return same_files(_expected(bench), place / "run") if ended.code == 0 else f"ended: {ended.log[-300:]}"
 
 
 def removed_directory(bench: Bench, place: Path) -> str:
@@ -89,7 +88,7 @@ def replaced_directory(bench: Bench, place: Path) -> str:
     ended = first.end()
     if ended.code not in (1, 2) or not ended.is_clean:
         return f"the first ended with {ended.code}: {ended.log[-400:]}"
-    return same_files(_expected(bench), place / "run", *_TIMED)
+    return same_files(_expected(bench), place / "run")
 
 
 def stale_lock(bench: Bench, place: Path) -> str:

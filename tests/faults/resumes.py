@@ -10,7 +10,6 @@ from faults.bench import Bench, same_files
 __all__ = ["STEPS", "check"]
 
 ROW, STEPS = "resumes", 50
-SECONDS = ("run.json", "result.json", ".lock", "batches.jsonl", "recipe.yaml")  # files that hold times and places
 
 
 def recipe_of(bench: Bench) -> dict[str, Any]:
@@ -30,14 +29,14 @@ def train_and_copy(recipe: dict[str, Any], folder: Path) -> None:
         shutil.copytree(folder / "run", folder / f"after-{position.step}")
 
     stage.save_checkpoint = save_and_copy
-    note_batches(folder / "run" / "batches.jsonl")
+    note_batches(folder / "batches.jsonl")
     train(recipe, folder / "run", baselines=False)
 
 
 def resume(folder: Path) -> None:
     from plait.training.train import resume
 
-    note_batches(folder / "batches.jsonl")
+    note_batches(folder.parent / "batches.jsonl")
     resume(folder)
 
 
@@ -65,10 +64,9 @@ def check(bench: Bench, number: int) -> str:
 
     made = bench.once(ROW, make)
     run = bench.copy(made / f"after-{number + 1}", ROW, number)
-    (run / "batches.jsonl").unlink()
     ended = bench.start(run, resume, run).end()
     if ended.code:
         return f"ended with {ended.code}: {ended.log[-500:]}"
-    lines = (made / "run/batches.jsonl").read_text().splitlines()[number + 1 :]
-    found = (run / "batches.jsonl").read_text().splitlines() if lines else []
-    return "other batches" if lines != found else same_files(made / "run", run, *SECONDS)
+    lines = (made / "batches.jsonl").read_text().splitlines()[number + 1 :]
+    found = (run.parent / "batches.jsonl").read_text().splitlines() if lines else []
+    return "other batches" if lines != found else same_files(made / "run", run)

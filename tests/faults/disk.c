@@ -16,7 +16,7 @@
 enum { WRITE = 1, CREATE = 2, REMOVE = 4, READ = 8 };
 
 static char folder[PATH_MAX];
-static long calls, first, last;
+static long calls, first, last, counts[9];
 static int kinds, number;
 
 // Calls of these kinds fail with this error from the first to the last, counted from 1; 0 lets all of them pass.
@@ -29,11 +29,12 @@ void disk_fail(const char *where, int which, long from, long to, int error) {
     snprintf(folder, sizeof folder, "%s", where);
 }
 
-// How many calls of these kinds there were.
-long disk_calls(void) { return calls; }
+// How many calls of this kind there were, of those that may fail.
+long disk_calls(int kind) { return counts[kind]; }
 
 static int fails(int kind, const char *path) {
     if (!folder[0] || !(kinds & kind) || strncmp(path, folder, strlen(folder))) return 0;
+    __sync_add_and_fetch(&counts[kind], 1);
     long call = __sync_add_and_fetch(&calls, 1);
     if (!first || call < first || call > last) return 0;
     errno = number;

@@ -1,6 +1,7 @@
 """A disk that is full from some write on, fails once, or is read-only: one message, no leftovers, nothing lost."""
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,7 +60,6 @@ WORK = {
     "predict": Work(partial(_stream, "predict", "out.csv"), partial(_stream, "predict", "out.csv", resumed=True), "."),
     "embed": Work(partial(_stream, "embed", "out.npy"), partial(_stream, "embed", "out.npy", resumed=True), "."),
     "export": _simple("export", "MODEL", "--to", "onnx", "--out", "OUT"),
-    "ensemble": _simple("ensemble", "MODEL", "MODEL", "--out", "OUT"),
 }
 # Kinds of system calls that fail, whether once or from then on, and with which error.
 FAULTS: dict[str, tuple[int, bool, int]] = {
@@ -70,33 +70,32 @@ FAULTS: dict[str, tuple[int, bool, int]] = {
 }
 
 
-def _counted(bench: Bench, name: str, kinds: int) -> int:
-    """How many system calls of these kinds a command makes in its folder."""
+def _made(bench: Bench, name: str) -> Path:
+    """What a command writes on a disk without faults, and in a file beside it how many system calls it makes."""
 
     def make(place: Path) -> None:
         place.mkdir()
-        fault = DiskFault(place, kinds, 0, first=0)
-        ended = bench.start(
-            place, _count, place.with_suffix(".calls"), WORK[name].arguments(bench, place), fault=fault
-        ).end()
+        counted = DiskFault(place, WRITE | CREATE | REMOVE | READ, 0, first=0)
+        arguments = WORK[name].arguments(bench, place)
+        ended = bench.start(place, _count, place.with_suffix(".calls"), arguments, fault=counted).end()
         assert ended.code == 0, ended.log
 
-    made = bench.once(f"disk-{name}-{kinds}", make)
-    return int(made.with_suffix(".calls").read_text())
+    return bench.once(f"disk-{name}", make)
 
 
 def _count(path: Path, arguments: list[object]) -> None:
     plait(*arguments)
-    path.write_text(str(disk_calls()))
+    path.write_text(json.dumps({fault: disk_calls(kinds) for fault, (kinds, _, _) in FAULTS.items()}))
 
 
 def _cases(bench: Bench) -> list[tuple[str, str, int]]:
     """Command, fault, and the number of the first call that fails."""
     cases = []
     for name in WORK:
-        for fault, (kinds, _, _) in FAULTS.items():
-            calls = 1 if fault == "read-only" else _counted(bench, name, kinds)
-            cases += [(name, fault, call + 1) for call in range(calls)]
+        calls = json.loads(_made(bench, name).with_suffix(".calls").read_text())
+        for fault in FAULTS:
+            last = 1 if fault == "read-only" else calls[fault]
+            cases += [(name, fault, call) for call in range(1, last + 1)]
     return cases
 
 
@@ -107,9 +106,7 @@ def count(bench: Bench) -> int:
 def check(bench: Bench, number: int) -> str:
     name, fault, call = _cases(bench)[number]
     kinds, lasting, error = FAULTS[fault]
-    _counted(bench, name, WRITE | CREATE)
-    expected = bench.folder / "made" / f"disk-{name}-{WRITE | CREATE}"
-    place, work = bench.place(ROW, number), WORK[name]
+    expected, place, work = _made(bench, name), bench.place(ROW, number), WORK[name]
     failing = DiskFault(place, kinds, error, call, 2**62 if lasting else call)
     what = f"{name}, {fault} at call {call}"
     ended = bench.start(place, plait, *work.arguments(bench, place), fault=failing).end()

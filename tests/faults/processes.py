@@ -64,15 +64,15 @@ class DiskFault:
         _shim().disk_fail(os.fsencode(self.folder), self.kinds, self.first, self.last, self.error)
 
 
-def disk_calls() -> int:
-    """How many system calls of the kinds of the fault this process made."""
-    return int(_shim().disk_calls())
+def disk_calls(kinds: int) -> int:
+    """How many system calls of these kinds this process made, of those that may fail."""
+    return sum(int(_shim().disk_calls(kind)) for kind in (WRITE, CREATE, REMOVE, READ) if kinds & kind)
 
 
 def _shim() -> Any:
     library = ctypes.CDLL(None)
     library.disk_fail.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_long, ctypes.c_long, ctypes.c_int]
-    library.disk_calls.restype = ctypes.c_long
+    library.disk_calls.argtypes, library.disk_calls.restype = [ctypes.c_int], ctypes.c_long
     return library
 
 

@@ -1,10 +1,10 @@
 """The full fault table, or some rows of it.
 
-    python tests/faults/run.py [ROW…] [--count N] [--from N] [--json FILE]
+    python tests/faults/run.py [ROW…] [--every N] [--from N] [--count N] [--json FILE]
 
-A row is tried as often as the table says; `--count` tries fewer cases, `--from` starts at a later one, so that
-`--from 17 --count 1` repeats case 17. Results go to docs/results/faults.json, row by row, with the failures, and into
-the table of docs/reliability.md. Exit code 1 if a case failed.
+A row is tried as often as the table says. `--every` tries each N-th case, `--from` starts at a later one, `--count`
+tries fewer: `--from 17 --count 1` repeats case 17. Results go to docs/results/faults.json, row by row, with failures,
+and into the table of docs/reliability.md. Exit code 1 if a case failed.
 """
 
 import argparse
@@ -24,13 +24,13 @@ from faults.page import PAGE, RESULTS, write_table
 from faults.table import FAULTS
 
 
-def run_row(bench: Bench, row: str, first: int, count: int | None) -> dict[str, Any]:
+def run_row(bench: Bench, row: str, *, first: int, every: int, count: int | None) -> dict[str, Any]:
     """Try the cases of a row, with a line of progress."""
     import torch
 
     fault = FAULTS[row]
-    every = fault.count(bench)
-    numbers = range(first, min(every, first + (every if count is None else count)))
+    whole = fault.count(bench)
+    numbers = range(first, whole, every)[:count]
     failures: list[list[Any]] = []
     began = time.monotonic()
     for done, (number, problem) in enumerate(fault.cases(bench, numbers), start=1):
@@ -44,7 +44,7 @@ def run_row(bench: Bench, row: str, first: int, count: int | None) -> dict[str, 
             print(f"\r{line}", end="\n" if done == len(numbers) or not sys.stdout.isatty() else "", flush=True)
     return {
         "cases": len(numbers),
-        "of": every,
+        "of": whole,
         "failed": len(failures),
         "failures": failures[:50],
         "seconds": round(time.monotonic() - began),
@@ -57,6 +57,7 @@ def run_row(bench: Bench, row: str, first: int, count: int | None) -> dict[str, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(FAULTS))
+    parser.add_argument("--every", type=int, default=1, metavar="N")
     parser.add_argument("--count", type=int, metavar="N")
     parser.add_argument("--from", dest="first", type=int, default=0, metavar="N")
     parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE")
@@ -66,7 +67,7 @@ def main() -> None:
     bench, failed = Bench(), 0
     try:
         for row in arguments.rows or FAULTS:
-            result = run_row(bench, row, arguments.first, arguments.count)
+            result = run_row(bench, row, first=arguments.first, every=arguments.every, count=arguments.count)
             failed += result["failed"]
             known = json.loads(arguments.json.read_text()) if arguments.json.exists() else {}
             arguments.json.write_text(json.dumps({**known, row: result}, indent=1, ensure_ascii=False) + "\n")

@@ -53,7 +53,7 @@ def _resumed(folder: Path) -> dict[str, str]:
     from plait.training.train import resume
 
     resume(folder)
-    result = {**json.loads((folder / "result.json").read_text()), "seconds": 0}
+    result = {**json.loads((folder / "result.json").read_text()), "seconds": 0, "sha256": ""}
     files = tree(folder, ".lock", "result.json", "run.json", "recipe.yaml", "README.md")
     return {"result.json": repr(result), **{name: digest for name, digest in files.items() if name[:5] != "check"}}
 
@@ -116,7 +116,8 @@ def judge(bench: Bench, name: str, row: str, number: int, damage: Callable[[Path
     if file.startswith(("best/", "kept/")):  # stays damaged, and whoever loads the model is told so
         found[file] = expected[file] = ""
     differing = [key for key in expected.keys() | found.keys() if expected.get(key) != found.get(key)]
-    if differing == ["report"] and path.name in found["report"]:  # the page says what it could not read
+    told_of = "best model is missing or damaged" if file.startswith("best/") else path.name
+    if differing == ["report"] and told_of in found["report"]:  # it says what it leaves out
         return ""
     return f"{what}: another {', '.join(sorted(differing))}, and no error" if differing else ""
 

@@ -70,7 +70,9 @@ def main() -> None:
             result = run_row(bench, row, first=arguments.first, every=arguments.every, count=arguments.count)
             failed += result["failed"]
             known = json.loads(arguments.json.read_text()) if arguments.json.exists() else {}
-            arguments.json.write_text(json.dumps({**known, row: result}, indent=1, ensure_ascii=False) + "\n")
+            found = {**known, row: result}
+            ordered = {name: found[name] for name in FAULTS if name in found}
+            arguments.json.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
     finally:
         bench.close()
     if arguments.json == RESULTS:

@@ -1,0 +1,14 @@
+"""docs/reliability.md shows what was measured, and nothing else."""
+
+import json
+
+from faults.page import PAGE, RESULTS, table_of
+from faults.table import FAULTS
+
+
+def test_page_has_the_measured_table():
+    assert table_of(RESULTS) in PAGE.read_text(encoding="utf-8")
+
+
+def test_every_row_was_measured():
+    assert list(json.loads(RESULTS.read_text(encoding="utf-8"))) == list(FAULTS)

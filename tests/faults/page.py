@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from faults.table import FAULTS
 
@@ -18,11 +19,16 @@ def table_of(results: Path) -> str:
     lines = ["| row | fault | must happen | as it must be |", "|---|---|---|---|"]
     for row, fault in FAULTS.items():
         if row in found:
-            cases, failed = found[row]["cases"], found[row]["failed"]
+            cases, failed = len(_tried(found[row])), len(found[row]["failures"])
             share = f"{cases - failed:,} of {cases:,}"
             more = f" (the full run has {found[row]['of']:,})" if found[row]["of"] > cases else ""
             lines.append(f"| `{row}` | {fault.title} | {fault.must} | {share}{more} |")
     return "\n".join(lines) + "\n"
+
+
+def _tried(row: dict[str, Any]) -> set[int]:
+    """The numbers of the cases that were tried."""
+    return {number for start, stop, step in row["tried"] for number in range(start, stop, step)}
 
 
 def write_table(page: Path, results: Path) -> None:

@@ -76,7 +76,7 @@ def check(bench: Bench, number: int) -> str:
     code, out, errors = told("check", path, "--no-trial")
     if code == 0:
         return "" if "no mistakes" in out else "neither mistakes nor none"
-    lines = errors.splitlines()
+    lines = errors.removesuffix("\n").split("\n")
     if code not in (1, 2) or not lines or not all(line.startswith("plait: ") for line in lines if line[:1] != " "):
         return f"exit code {code}: {errors[:300]}"
     return ""

@@ -3,8 +3,8 @@
     python tests/faults/run.py [ROW…] [--every N] [--from N] [--count N] [--json FILE]
 
 A row is tried as often as the table says. `--every` tries each N-th case, `--from` starts at a later one, `--count`
-tries fewer: `--from 17 --count 1` repeats case 17. Results go to docs/results/faults.json, row by row, with failures,
-and into the table of docs/reliability.md. Exit code 1 if a case failed.
+tries fewer: `--from 17 --count 1` repeats case 17. Results are added to docs/results/faults.json, with failures, and
+to the table of docs/reliability.md; delete the file to start again. Exit code 1 if a case failed.
 """
 
 import argparse
@@ -31,11 +31,11 @@ def run_row(bench: Bench, row: str, *, first: int, every: int, count: int | None
     fault = FAULTS[row]
     whole = fault.count(bench)
     numbers = range(first, whole, every)[:count]
-    failures: list[list[Any]] = []
+    failures: dict[str, str] = {}
     began = time.monotonic()
     for done, (number, problem) in enumerate(fault.cases(bench, numbers), start=1):
         if problem:
-            failures.append([number, problem])
+            failures[str(number)] = problem
             print(f"\r{row} {number}: {problem}", flush=True)
         if done == len(numbers) or done % 10 == 0 or sys.stdout.isatty():
             spent = time.monotonic() - began
@@ -43,14 +43,28 @@ def run_row(bench: Bench, row: str, *, first: int, every: int, count: int | None
             line = f"{row}: {done:,} of {len(numbers):,}, {len(failures)} failed, {spent:,.0f} s, {left:,.0f} s left"
             print(f"\r{line}", end="\n" if done == len(numbers) or not sys.stdout.isatty() else "", flush=True)
     return {
-        "cases": len(numbers),
         "of": whole,
-        "failed": len(failures),
-        "failures": failures[:50],
+        "tried": [[numbers.start, numbers.stop, numbers.step]],
+        "failures": failures,
         "seconds": round(time.monotonic() - began),
         "date": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),
         "torch": torch.__version__,
+    }
+
+
+def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """A row after some more cases, or some cases again."""
+    if before["of"] != now["of"]:
+        return now
+    again = {number for start, stop, step in now["tried"] for number in range(start, stop, step)}
+    failures = {number: problem for number, problem in before["failures"].items() if int(number) not in again}
+    seconds = before["seconds"] + now["seconds"]
+    return {
+        **now,
+        "tried": before["tried"] + now["tried"],
+        "failures": {**failures, **now["failures"]},
+        "seconds": seconds,
     }
 
 
@@ -68,9 +82,9 @@ def main() -> None:
     try:
         for row in arguments.rows or FAULTS:
             result = run_row(bench, row, first=arguments.first, every=arguments.every, count=arguments.count)
-            failed += result["failed"]
+            failed += len(result["failures"])
             known = json.loads(arguments.json.read_text()) if arguments.json.exists() else {}
-            found = {**known, row: result}
+            found = {**known, row: merged(known[row], result) if row in known else result}
             ordered = {name: found[name] for name in FAULTS if name in found}
             arguments.json.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
     finally:

@@ -33,7 +33,8 @@ void disk_fail(const char *where, int which, long from, long to, int error) {
 long disk_calls(int kind) { return counts[kind]; }
 
 static int fails(int kind, const char *path) {
-    if (!folder[0] || !(kinds & kind) || strncmp(path, folder, strlen(folder))) return 0;
+    size_t length = strlen(folder);
+    if (!length || !(kinds & kind) || strncmp(path, folder, length) || (path[length] && path[length] != '/')) return 0;
     __sync_add_and_fetch(&counts[kind], 1);
     long call = __sync_add_and_fetch(&calls, 1);
     if (!first || call < first || call > last) return 0;

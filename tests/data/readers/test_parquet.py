@@ -57,3 +57,14 @@ def test_a_file_with_damaged_rows_reports_how_far_it_was_read(tmp_path):
         read(tmp_path, "a.parquet", bytes(content))
     problem = r"cannot be read (as parquet|after row [\d,]+) \(.+\); replace it with an intact file"
     assert re.fullmatch(rf"{tmp_path}/a\.parquet: {problem}", str(caught.value))
+
+
+def test_errors_of_pyarrow_that_are_no_value_errors_are_reported(tmp_path, monkeypatch):
+    write_parquet(tmp_path / "a.parquet", {"text": ["a"], "label": ["x"]})
+
+    def damaged(self, **options):
+        raise pyarrow.lib.ArrowIndexError("Index 202 out of bounds")
+
+    monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", damaged)
+    with pytest.raises(DataError, match=r"a.parquet: cannot be read after row 0 \(Index 202 out of bounds\)"):
+        read_rows(sources(tmp_path, "a.parquet"), ["text", "label"])

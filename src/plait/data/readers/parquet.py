@@ -12,6 +12,8 @@ from plait.errors import DataError
 __all__ = ["pyarrow_or_error", "read_parquet"]
 
 _BATCH_ROWS = 4096
+# What pyarrow raises for a damaged file: its own errors are of these classes.
+_DAMAGE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, NotImplementedError)
 
 
 def pyarrow_or_error(path: str | Path) -> Any:
@@ -28,7 +30,7 @@ def read_parquet(path: Path) -> Table:
     parquet = pyarrow_or_error(path)
     try:
         file = parquet.ParquetFile(path, memory_map=True)
-    except (OSError, ValueError) as error:  # base classes of pyarrow's own errors
+    except _DAMAGE as error:
         problem = f"cannot be read as parquet ({_reason(error)}); replace it with an intact file"
         raise DataError(f"{path}: {problem}") from None
     return Table(tuple(file.schema_arrow.names), _records(path, file))
@@ -43,7 +45,7 @@ def _records(path: Path, file: Any) -> Iterator[Record]:
                 number += 1
                 cells = {name: _shortest(cell) if name in single_precision else cell for name, cell in row.items()}
                 yield Record(number, {name: as_text(cell) for name, cell in cells.items()}, cells=cells)
-    except (OSError, ValueError) as error:
+    except _DAMAGE as error:
         problem = f"cannot be read after row {number:,} ({_reason(error)}); replace it with an intact file"
         raise DataError(f"{path}: {problem}") from None
     finally:

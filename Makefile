@@ -1,7 +1,7 @@
 # make demo        install into .venv, train the starter recipe, show what it learned
 # make test        install what the tests need, then check style and types and run the tests
 # make test-slow   run the tests that take more than a minute
-# make test-faults  try every fault of docs/reliability.md as often as its table says (hours on one core)
+# make test-faults  try every fault of docs/reliability.md as often as its table says; FAULTS="…" are options
 # make lint        check style and types
 # make docs        regenerate docs/recipe.md from the code
 # make methods     train the recipe of every method and write the scores to docs/methods.md (about an hour)

@@ -100,7 +100,9 @@ def judge(bench: Bench, name: str, row: str, number: int, damage: Callable[[Path
     folder, read = _made(bench, name), TREES[name][1]
     noted = bench.once(f"{folder.name}-read", lambda place: _note(place, read, bench.copy(folder, row, number)))
     copy = bench.copy(folder, row, number)
+    before = tree(copy).keys()
     path = damage(copy, [copy / file for file in files_of(bench, name)])
+    new = tree(copy).keys() - before  # files that the damage itself made
     file = str(path.relative_to(copy))
     what = f"{name}/{file}"
     try:
@@ -112,6 +114,7 @@ def judge(bench: Bench, name: str, row: str, number: int, damage: Callable[[Path
         return f"{what}: {type(error).__name__}: {str(error)[:200]}"
     finally:
         shutil.rmtree(copy.parent, ignore_errors=True)
+    found = {key: value for key, value in found.items() if key not in new}
     expected: dict[str, str] = json.loads(noted.read_text())
     if file.startswith(("best/", "kept/")):  # stays damaged, and whoever loads the model is told so
         found[file] = expected[file] = ""

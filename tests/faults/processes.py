@@ -37,7 +37,7 @@ __all__ = [
     "start_server",
 ]
 
-HANGS = 120.0  # seconds after which a process counts as hanging, on a busy machine too
+HANGS = 900.0  # seconds after which a process counts as hanging, on a busy machine too
 _PRELOAD = [
     "plait.cli.display",
     "plait.cli.stopping",

@@ -21,22 +21,23 @@ def _train(bench: Bench, place: Path) -> list[object]:
     return ["train", recipe, "--out", place / "run", *_OPTIONS]
 
 
-def signal_during_save(number: int) -> None:
-    """Send this process a signal while it writes the first checkpoint after another signal."""
+def begin(marker: Path, second: int | None) -> None:
+    """Show that the command begins; `second` is a signal that it gets while it saves after the first one."""
     from plait.cli import stopping
     from plait.runs import checkpoint
 
-    save, stops = checkpoint.save_tensors, []
-    made = stopping.Stop.__init__
+    marker.touch()
+    save, made, stops = checkpoint.save_tensors, stopping.Stop.__init__, []
 
     def noted(self: Any) -> None:
         made(self)
         stops.append(self)
 
-    def interrupted(*arguments: Any) -> None:
-        save(*arguments)
-        if stops and stops[-1].signal:
-            os.kill(os.getpid(), number)
+    def interrupted(*arguments: Any) -> Any:
+        found = save(*arguments)
+        if second and stops and stops[-1].signal:
+            os.kill(os.getpid(), second)
+        return found
 
     stopping.Stop.__init__ = noted  # type: ignore[method-assign]
     checkpoint.save_tensors = interrupted
@@ -56,18 +57,22 @@ def check(bench: Bench, number: int) -> str:
     chance = bench.chance(ROW, number)
     sent = (signal.SIGINT, signal.SIGTERM)[number % 2]
     second = chance.choice((signal.SIGINT, signal.SIGTERM)) if number % 3 == 0 else None
-    change = partial(signal_during_save, second) if second else None
     for _ in range(20):
         place = bench.place(ROW, number)
-        child = bench.start(place, partial(plait, change=change), *_train(bench, place))
-        time.sleep(chance.uniform(0.1, 0.9) * length)
+        marker = place.with_suffix(".began")
+        marker.unlink(missing_ok=True)
+        child = bench.start(place, partial(plait, change=partial(begin, marker, second)), *_train(bench, place))
+        while not marker.exists() and child.wait(0.01) is None:
+            pass
+        time.sleep(chance.uniform(0, 0.9) * length)
         child.signal(sent)
         ended = child.end()
         if ended.code:
             break
     else:
         return "the run always finished before the signal"
-    codes = {128 + sent, *([128 + second] if second else [])}
+    # Before the command listens, SIGTERM ends the process itself, which a shell shows as 143 too.
+    codes = {128 + sent, *([128 + second] if second else []), -signal.SIGTERM if sent == signal.SIGTERM else 128 + sent}
     if ended.code not in codes or not ended.is_clean:
         return f"ended with {ended.code}: {ended.log[-400:]}"
     run = place / "run"

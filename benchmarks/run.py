@@ -29,6 +29,7 @@ ORDER = (
     "training_memory",
     "precision",
     "surgery",
+    "adapters",
     "soft_triple",
     "cached_contrastive",
     "start",

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from plait.data.batch import VIEWS
 from plait.data.kinds import KINDS
-from plait.encoder.config import SUPPORTED
+from plait.encoder.architectures import ARCHITECTURES
 from plait.heads import HEADS
 from plait.losses import LOSSES
 from plait.metrics import METRICS, metrics_of
@@ -70,6 +70,7 @@ OWN_WORDS = {"separator": "characters", "file": "a file or a `hub:` name", "enco
 SEE = {
     "pooling": "Pooling",
     "shared_layer": "Shared layers",
+    "adapt": "Adapters",
     "schedule": "Schedules",
     "optimizer": "Optimizers",
     "lr_schedule": "Learning rates",
@@ -118,8 +119,7 @@ def key_sections() -> list[str]:
         "## Recipe keys",
         prose(f"""
             These keys apply to the whole run; so do `extends` and `profiles`, described
-            [above](#combining-recipes). The encoder must be one of these kinds (`model_type` in its `config.json`):
-            {coded(SUPPORTED)}.
+            [above](#combining-recipes). The encoder must be one of [these kinds](#encoders): {coded(ARCHITECTURES)}.
         """),
         key_table(schema.Recipe, but=schema.Stage),
         "## Stage keys",
@@ -253,6 +253,8 @@ def variant_sections() -> list[str]:
         table(("name", "embedding of a text"), [(f"`{name}`", POOLING_WORDS[name]) for name in VARIANTS.poolings]),
         "## Shared layers",
         *plain_section(VARIANTS.shared_layers),
+        "## Adapters",
+        *plain_section(VARIANTS.adapters),
         "## Derivations",
         "What `derive` can turn rows into:",
         *plain_section(VARIANTS.derivations),
@@ -328,6 +330,8 @@ def in_words(hint: Any) -> Iterable[str]:
         yield f"{alternatives(arguments[1])} for each name"
     elif hint == tuple[str, ...]:
         yield "a list of names"
+    elif kind is tuple and get_origin(arguments[0]) is Literal:
+        yield f"a list of {coded(get_args(arguments[0]))}"
     elif hint in PLAIN:
         yield from PLAIN[hint]
     else:
@@ -368,6 +372,8 @@ def as_written(value: object) -> str:
         return "null"
     if value in ((), {}):
         return "none"
+    if isinstance(value, tuple):
+        return f"`[{', '.join(value)}]`"
     if isinstance(value, choices.Choice):
         return f"`{value.name}`"
     if isinstance(value, float):

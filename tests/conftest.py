@@ -41,6 +41,24 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_checkpoint(tmp_path_factory.mktemp("tiny") / "roberta", "roberta")
 
 
+@pytest.fixture(scope="session")
+def tiny_distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with DistilBERT's layout."""
+    return make_checkpoint(tmp_path_factory.mktemp("tiny") / "distilbert", "distilbert")
+
+
+@pytest.fixture(scope="session")
+def tiny_mpnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with MPNet's layout."""
+    return make_checkpoint(tmp_path_factory.mktemp("tiny") / "mpnet", "mpnet")
+
+
+@pytest.fixture(scope="session")
+def tiny_modernbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random ModernBERT of 3 layers, of which the last two see 4 tokens to either side."""
+    return make_checkpoint(tmp_path_factory.mktemp("tiny") / "modernbert", "modernbert")
+
+
 @pytest.fixture
 def tiny_recipe(tiny_bert: Path, tmp_path: Path) -> Callable[..., dict]:
     """A recipe of three small tasks on the tiny encoder, as a mapping; keyword arguments change its keys."""

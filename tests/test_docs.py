@@ -20,6 +20,7 @@ import pytest
 from plait.cli.main import cli
 from plait.data.kinds import KINDS
 from plait.data.read import FORMATS
+from plait.encoder.architectures import ARCHITECTURES
 from plait.gradients.combine import COMBINERS
 from plait.heads import HEADS, SHARED_LAYERS
 from plait.losses import LOSSES
@@ -505,6 +506,8 @@ def open_json(path: Path) -> dict:
         COMBINERS,
         VARIANTS.optimizers,
         VARIANTS.poolings,
+        VARIANTS.adapters,
+        ARCHITECTURES,
         VARIANTS.reads,
         VARIANTS.derivations,
         KINDS,
@@ -513,7 +516,7 @@ def open_json(path: Path) -> dict:
     ],
     ids=(
         "recipe,task,label,source,heads,shared layers,losses,schedules,lr schedules,combiners,optimizers,poolings,"
-        "ways of reading,derivations,kinds of label,metrics,file formats"
+        "adapters,encoders,ways of reading,derivations,kinds of label,metrics,file formats"
     ).split(","),
 )
 def test_recipe_reference_names_everything(names):
@@ -524,7 +527,7 @@ def test_recipe_reference_names_everything(names):
 def test_recipe_reference_names_every_option():
     reference = (REPO / "docs/recipe.md").read_text(encoding="utf-8")
     tables = (VARIANTS.heads, VARIANTS.losses, VARIANTS.schedules, VARIANTS.lr_schedules, VARIANTS.optimizers)
-    for variants in (*tables, VARIANTS.shared_layers, VARIANTS.derivations):
+    for variants in (*tables, VARIANTS.shared_layers, VARIANTS.adapters, VARIANTS.derivations):
         for name in variants:
             missing = [option for option in options_of(variants[name]) if f"| `{name}` | `{option}` |" not in reference]
             assert missing == [], name

@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import string
+from collections.abc import Sequence
 from pathlib import Path
 
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, normalizers, pre_tokenizers, processors
@@ -26,41 +27,35 @@ def sentences(count: int, seed: int = 0, longest: int = 12) -> list[str]:
 def make_checkpoint(folder: Path, kind: str, seed: int = 0) -> Path:
     """A random encoder in Hugging Face's layout, written by transformers, with a tokenizer for the words above."""
     import torch
-    from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
+    import transformers
 
     folder.mkdir(parents=True)
-    if kind == "bert":
-        tokenizer = Tokenizer.from_str(BertWordPieceTokenizer(word_pieces(), lowercase=True).to_str())
-        pad = tokenizer.token_to_id("[PAD]")
-        special = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
-        tokenizer.post_processor = processors.BertProcessing(
-            ("[SEP]", tokenizer.token_to_id("[SEP]")), ("[CLS]", tokenizer.token_to_id("[CLS]"))
-        )
+    if kind in ("roberta", "modernbert"):
+        tokenizer, special = byte_tokenizer(["<s>", "<pad>", "</s>", "<unk>", "<mask>"] if kind == "roberta" else BERTS)
     else:
-        names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-        made = ByteLevelBPETokenizer(*byte_pairs(names))
-        made.add_special_tokens(names)
-        tokenizer = Tokenizer.from_str(made.to_str())
-        tokenizer.normalizer = normalizers.NFC()
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        pad = tokenizer.token_to_id("<pad>")
-        special = {"pad_token": "<pad>", "cls_token": "<s>", "sep_token": "</s>", "unk_token": "<unk>"}
-        special |= {"bos_token": "<s>", "eos_token": "</s>", "mask_token": "<mask>"}
-        tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+        tokenizer, special = word_tokenizer(["<s>", "<pad>", "</s>", "[UNK]", "<mask>"] if kind == "mpnet" else BERTS)
+    pad = tokenizer.token_to_id(special["pad_token"])
     sizes = {
         "vocab_size": tokenizer.get_vocab_size(),
         "hidden_size": 16,
         "num_hidden_layers": 2,
         "num_attention_heads": 2,
         "intermediate_size": 32,
-        "max_position_embeddings": 42 if kind == "bert" else 42 + pad + 1,
+        "max_position_embeddings": 42 + (pad + 1 if kind in ("roberta", "mpnet") else 0),
         "pad_token_id": pad,
         "initializer_range": 0.3,  # large, so that mistakes show
     }
+    if kind == "distilbert":
+        sizes["hidden_dim"] = sizes.pop("intermediate_size")
+    if kind == "modernbert":  # a window of 4 tokens to either side in the last two of three layers
+        ids = {f"{name}_token_id": tokenizer.token_to_id(f"[{name.upper()}]") for name in ("cls", "sep")}
+        ids |= {"bos_token_id": ids["cls_token_id"], "eos_token_id": ids["sep_token_id"]}
+        sizes |= {"num_hidden_layers": 3, "local_attention": 8, **ids}
+    if kind == "roberta":
+        sizes["type_vocab_size"] = 1
     torch.manual_seed(seed)
-    model = (
-        BertModel(BertConfig(**sizes)) if kind == "bert" else RobertaModel(RobertaConfig(type_vocab_size=1, **sizes))
-    )
+    name = {"bert": "Bert", "roberta": "Roberta", "mpnet": "MPNet", "distilbert": "DistilBert"}.get(kind, "ModernBert")
+    model = getattr(transformers, f"{name}Model")(getattr(transformers, f"{name}Config")(**sizes))
     model.save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
     config = {"model_max_length": 40, "tokenizer_class": "PreTrainedTokenizerFast", **special}
@@ -68,19 +63,46 @@ def make_checkpoint(folder: Path, kind: str, seed: int = 0) -> Path:
     return folder
 
 
-def word_pieces() -> dict[str, int]:
+BERTS = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
+
+
+def word_tokenizer(names: list[str]) -> tuple[Tokenizer, dict[str, str]]:
+    """BERT's or MPNet's tokenizer, and its special tokens."""
+    cls, pad, sep, unk, mask = names
+    words = {"cls_token": cls, "sep_token": sep, "unk_token": unk, "pad_token": pad, "mask_token": mask}
+    pieces = word_pieces() if names == BERTS else word_pieces(names)
+    tokenizer = Tokenizer.from_str(BertWordPieceTokenizer(pieces, lowercase=True, **words).to_str())
+    ends = (sep, tokenizer.token_to_id(sep)), (cls, tokenizer.token_to_id(cls))
+    special = {key: words[key] for key in ("pad_token", "cls_token", "sep_token", "unk_token")}
+    if names == BERTS:
+        tokenizer.post_processor = processors.BertProcessing(*ends)
+        return tokenizer, special
+    tokenizer.post_processor = processors.RobertaProcessing(*ends)
+    return tokenizer, {**special, "bos_token": cls, "eos_token": sep, "mask_token": mask}
+
+
+def byte_tokenizer(names: list[str]) -> tuple[Tokenizer, dict[str, str]]:
+    """RoBERTa's or ModernBERT's tokenizer, and its special tokens."""
+    cls, pad, sep, unk, mask = names
+    made = ByteLevelBPETokenizer(*byte_pairs(names))
+    made.add_special_tokens(names)
+    tokenizer = Tokenizer.from_str(made.to_str())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    special = {"pad_token": pad, "cls_token": cls, "sep_token": sep, "unk_token": unk, "mask_token": mask}
+    if names == BERTS:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            "[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]", [(name, tokenizer.token_to_id(name)) for name in (cls, sep)]
+        )
+        return tokenizer, special
+    tokenizer.post_processor = processors.RobertaProcessing((sep, 2), (cls, 0), add_prefix_space=False)
+    return tokenizer, {**special, "bos_token": cls, "eos_token": sep}
+
+
+def word_pieces(names: Sequence[str] = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")) -> dict[str, int]:
     """Words above as one piece each, other words as letters; a trained vocabulary would differ between processes."""
     letters = string.ascii_lowercase + string.digits + string.punctuation
-    pieces = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *letters,
-        *(f"##{letter}" for letter in letters),
-        *WORDS,
-    ]
+    pieces = [*names, *letters, *(f"##{letter}" for letter in letters), *WORDS]
     return {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
 
 

@@ -171,6 +171,14 @@ def test_a_missing_or_broken_tokenizer_is_reported(tmp_path):
         load_tokenizer(tmp_path)
 
 
+def test_vocab_txt_that_is_not_of_bert_is_refused(tmp_path):
+    (tmp_path / "vocab.txt").write_text("<s>\n<pad>\n</s>\n[UNK]\ndog\n", encoding="utf-8")  # as MPNet has it
+    with pytest.raises(EncoderError) as caught:
+        load_tokenizer(tmp_path)
+    message = "no [CLS] and [SEP], so not BERT's; add a tokenizer.json"
+    assert caught.value.mistakes == (f"{tmp_path}/vocab.txt: {message}",)
+
+
 def test_minilm_has_the_limit_of_sentence_transformers(minilm):
     # sentence-transformers says 256, the tokenizer config 512, and tokenizer.json truncates and pads to 128
     limit = read_config(minilm).limit

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -27,10 +28,32 @@ def assert_same(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> 
         assert found[name].dtype == tensor.dtype and torch.equal(found[name], tensor), name
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet", "distilbert", "modernbert"])
 def test_checkpoint_is_written_bit_for_bit_as_it_was_read(kind, request):
     folder = request.getfixturevalue(f"tiny_{kind}")
-    assert_same(read_encoder(folder), load_file(folder / "model.safetensors"))
+    has_pooler = kind in ("bert", "roberta", "mpnet")
+    assert_same(read_encoder(folder, pooler=has_pooler), load_file(folder / "model.safetensors"))
+
+
+@pytest.mark.parametrize("name", ["MPNetForMaskedLM", "DistilBertForMaskedLM", "ModernBertForMaskedLM"])
+def test_encoder_of_a_checkpoint_with_a_head_loads(name, request, tmp_path):
+    kind = name.removesuffix("ForMaskedLM").lower()
+    folder = shutil.copytree(request.getfixturevalue(f"tiny_{kind}"), tmp_path / "with_head")
+    model = getattr(transformers, name).from_pretrained(folder)
+    model.save_pretrained(folder)
+    tensors = load_file(folder / "model.safetensors")
+    assert any(tensor.startswith(model.base_model_prefix + ".") for tensor in tensors)
+    assert any(tensor.startswith(("lm_head.", "vocab_", "head.")) for tensor in tensors)
+    assert_same(read_encoder(folder, pooler=False), model.base_model.state_dict())
+
+
+@pytest.mark.parametrize("kind", ["distilbert", "modernbert"])
+def test_pooler_that_an_architecture_lacks_is_reported(kind, request):
+    folder = request.getfixturevalue(f"tiny_{kind}")
+    with pytest.raises(EncoderError) as caught:
+        read_encoder(folder, pooler=True)
+    message = f"a {kind} encoder has no pooler; choose another pooling, such as mean"
+    assert caught.value.mistakes == (f"{folder}: {message}",)
 
 
 def test_minilm_is_written_bit_for_bit(minilm):

@@ -114,16 +114,24 @@ def test_every_task_predicts_the_same_as_in_torch(exported):
         ("roberta", "mean", True, {"name": "tanh", "dropout": 0.1}),
         ("roberta", "max", False, None),
         ("roberta", "pooler", True, None),
+        ("distilbert", "mean", True, None),
+        ("mpnet", "pooler", False, None),
+        ("mpnet", "mean", True, "tanh"),
     ],
 )
-def test_all_encoders_poolings_and_a_shared_layer_export(
-    kind, pooling, normalise, shared_layer, tiny_bert, tiny_roberta, tmp_path
-):
+def test_all_encoders_poolings_and_a_shared_layer_export(kind, pooling, normalise, shared_layer, request, tmp_path):
     tasks = SHARED if shared_layer else ("mood", "same", "turn", "far")
-    encoder = tiny_bert if kind == "bert" else tiny_roberta
+    encoder = request.getfixturevalue(f"tiny_{kind}")
     model = make_model(encoder, tasks, pooling=pooling, normalise=normalise, shared_layer=shared_layer)
     export_onnx(str(save(model, tmp_path / "model", shared_layer)), tmp_path / "out")
     check_outputs(tmp_path / "out")
+
+
+def test_modernbert_is_refused(tiny_modernbert, tmp_path):
+    with pytest.raises(RequestError) as caught:
+        export_onnx(str(tiny_modernbert), tmp_path / "out")
+    message = "a modernbert encoder cannot be exported to ONNX; use it with plait itself"
+    assert caught.value.mistakes == (f"{tiny_modernbert}: {message}",) and not (tmp_path / "out").exists()
 
 
 def test_padding_tokens_that_occur_in_a_text_have_no_position_in_roberta(tiny_roberta, tmp_path):

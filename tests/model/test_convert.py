@@ -18,7 +18,7 @@ from plait.model.convert import convert
 from tiny import sentences
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "mpnet", "modernbert"])
 def test_weights_and_embeddings_stay_the_same(kind, request, tmp_path):
     original = request.getfixturevalue(f"tiny_{kind}")
     source = settings_of(original, tmp_path / "pickled")

@@ -39,7 +39,7 @@ def transformers_embeddings(folder: Path, texts: list[str], pooling: str, limit:
         "cls": states_STD[:, 0],
         "mean": (states_STD * mask_ST1).sum(dim=1) / mask_ST1.sum(dim=1),
         "max": states_STD.masked_fill(~mask_ST1, -torch.inf).amax(dim=1),
-        "pooler": answer.pooler_output,
+        "pooler": answer.get("pooler_output"),
     }
     return pooled[pooling].numpy()
 
@@ -72,6 +72,27 @@ def test_best_model_of_a_run_has_equal_embeddings_in_every_library(tiny_recipe, 
     assert_equal_embeddings(ours, unit(theirs) if normalise else theirs)
 
 
+@pytest.mark.parametrize(
+    ("kind", "pooling"),
+    [("distilbert", "mean"), ("distilbert", "cls"), ("mpnet", "mean"), ("mpnet", "pooler"), ("modernbert", "mean")],
+)
+def test_other_architectures_train_and_have_equal_embeddings_in_every_library(
+    kind, pooling, request, tiny_recipe, tmp_path
+):
+    folder = request.getfixturevalue(f"tiny_{kind}")
+    recipe = tiny_recipe(encoder=str(folder), pooling=pooling, normalise=True, epochs=8)
+    result = plait.train(recipe, tmp_path / "run", baselines=False)
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    losses = [sum(line["loss"].values()) for line in lines if "loss" in line]
+    assert np.mean(losses[-3:]) < np.mean(losses[:3])
+    before, after = load_file(folder / "model.safetensors"), load_file(result.model / "model.safetensors")
+    unused = {name for name in before if name.startswith("pooler.")} if pooling != "pooler" else set()
+    assert {name for name in before if torch.equal(before[name], after[name])} == unused
+    ours = plait.load(result.model, device="cpu").embed(TEXTS)
+    assert_equal_embeddings(ours, sentence_transformer(result.model).encode(TEXTS))
+    assert_equal_embeddings(ours, unit(transformers_embeddings(result.model, TEXTS, pooling, 40)))
+
+
 def test_weighted_pooling_is_not_mistaken_for_another_by_sentence_transformers(tiny_recipe, tmp_path):
     best = plait.train(tiny_recipe(pooling="weighted", epochs=1), tmp_path / "run", baselines=False).model
     with pytest.raises(ValueError, match="Invalid pooling mode: 'weighted'"):
@@ -95,7 +116,7 @@ def test_run_changes_the_encoder_that_it_saves(tiny_recipe, tiny_bert, tmp_path)
     )
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "mpnet", "modernbert"])
 def test_model_saved_without_training_keeps_every_bit(kind, request, tmp_path):
     folder = request.getfixturevalue(f"tiny_{kind}")
     save_model(load_model(folder, device="cpu").model, tmp_path / "saved", Provenance())

@@ -3,17 +3,21 @@
 N packed tokens, S texts, T padded length, D width.
 """
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
 from plait.data.read import read_rows
 from plait.data.tokenize import TextTokenizer, TokenTable, load_tokenizer
 from plait.encoder.bert import Encoder
 from plait.encoder.config import read_config
+from plait.encoder.distances import distance_buckets
 from plait.encoder.packing import Packed, pack
 from plait.encoder.weights import encoder_from, to_checkpoint
 from plait.model.directory.load import load_model
@@ -24,7 +28,7 @@ from tiny import sentences
 TINY_LIMIT = 40  # of the tokenizer; the weights would allow 42
 
 
-@pytest.fixture(params=["bert", "roberta"])
+@pytest.fixture(params=["bert", "roberta", "distilbert", "mpnet", "modernbert"])
 def tiny(request: pytest.FixtureRequest) -> Path:
     return request.getfixturevalue(f"tiny_{request.param}")
 
@@ -118,7 +122,9 @@ def test_limit_is_that_of_transformers(tiny):
 
 def test_states_pooler_and_every_gradient_equal_those_of_transformers(tiny):
     first, second = sentences(30, seed=5, longest=10), sentences(30, seed=6, longest=10)
-    encoder = encoder_from(tiny, read_config(tiny), pooler=True).eval()  # eval: no dropout
+    config = read_config(tiny)
+    has_pooler = "pooler" in config.architecture.modules
+    encoder = encoder_from(tiny, config, pooler=has_pooler).eval()  # eval: no dropout
     packed = pack_table(tokenizer_of(tiny).tokenize(first, TINY_LIMIT, second), encoder)
     model = AutoModel.from_pretrained(tiny).eval()
     padded = AutoTokenizer.from_pretrained(tiny)(
@@ -128,7 +134,7 @@ def test_states_pooler_and_every_gradient_equal_those_of_transformers(tiny):
         max_length=TINY_LIMIT,
         padding=True,
         return_tensors="pt",
-        return_token_type_ids=True,  # left out by default for a tokenizer without its own class
+        return_token_type_ids=config.segments > 0,  # left out by default for a tokenizer without its own class
     )
     assert len(set(padded["attention_mask"].sum(dim=1).tolist())) > 10  # many lengths, much padding
     generator = torch.Generator().manual_seed(0)
@@ -136,14 +142,16 @@ def test_states_pooler_and_every_gradient_equal_those_of_transformers(tiny):
     weights_SD = torch.randn(30, 16, generator=generator)
 
     states_ND = encoder(packed)
-    ours, our_pooled_SD = by_text(states_ND, packed), encoder.pool(states_ND, packed, "pooler")
+    pooling = "pooler" if has_pooler else "cls"
+    ours, our_pooled_SD = by_text(states_ND, packed), encoder.pool(states_ND, packed, pooling)
     answer = model(**padded)
     lengths = padded["attention_mask"].sum(dim=1)
     theirs = [states_TD[:length] for states_TD, length in zip(answer.last_hidden_state, lengths, strict=True)]
     assert_states_close(ours, theirs, 1e-5)
-    torch.testing.assert_close(our_pooled_SD, answer.pooler_output, rtol=0, atol=1e-5)
+    their_pooled_SD = answer.pooler_output if has_pooler else answer.last_hidden_state[:, 0]
+    torch.testing.assert_close(our_pooled_SD, their_pooled_SD, rtol=0, atol=1e-5)
 
-    for states, pooled_SD in ((ours, our_pooled_SD), (theirs, answer.pooler_output)):
+    for states, pooled_SD in ((ours, our_pooled_SD), (theirs, their_pooled_SD)):
         weighted = [
             (text_TD * weights_TD[: len(text_TD)]).sum()
             for text_TD, weights_TD in zip(states, weights_STD, strict=True)
@@ -157,6 +165,33 @@ def test_states_pooler_and_every_gradient_equal_those_of_transformers(tiny):
     for name, gradient in found.items():
         difference = (gradient - expected[name]).abs().max()
         assert difference <= 1e-5, f"{name}: {difference}"  # gradients of size 1 to 5 in float32
+
+
+def test_modernbert_with_biases_and_long_windows_equals_that_of_transformers(tiny_modernbert, tmp_path):
+    config = AutoConfig.from_pretrained(tiny_modernbert)
+    config.attention_bias = config.mlp_bias = config.norm_bias = True
+    config.local_attention, config.max_position_embeddings = 64, 300  # 32 tokens to either side
+    torch.manual_seed(1)
+    model = AutoModel.from_config(config)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(parameter)
+    shutil.copytree(tiny_modernbert, tmp_path / "biased")
+    model.save_pretrained(tmp_path / "biased")
+    texts = [*sentences(20, seed=9), *sentences(4, seed=10, longest=300), " ".join(sentences(60, seed=11))]
+    words = json.loads((tiny_modernbert / "tokenizer_config.json").read_text())
+    (tmp_path / "biased/tokenizer_config.json").write_text(json.dumps({**words, "model_max_length": 300}))
+    limit = read_config(tmp_path / "biased").limit
+    table = tokenizer_of(tmp_path / "biased").tokenize(texts, limit)
+    assert limit == 300 == table.lengths.max() and table.lengths.min() < 33
+    theirs = [state for text in texts for state in their_states(tmp_path / "biased", limit, [text])]
+    assert_states_close(our_states(tmp_path / "biased", table), theirs, 1e-5)
+
+
+def test_buckets_of_distances_are_those_of_transformers():
+    distances = torch.arange(-600, 601)
+    expected = MPNetEncoder.relative_position_bucket(distances, num_buckets=32)
+    assert torch.equal(distance_buckets(distances, 32), expected) and len(expected.unique()) == 31  # 0 has one bucket
 
 
 def test_special_tokens_in_a_text_are_read_as_in_transformers(tiny):

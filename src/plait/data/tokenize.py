@@ -152,6 +152,9 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             raise EncoderError(f"{path}: not a valid tokenizer: {error}") from None
     elif (path := folder / "vocab.txt").is_file():
         config = _read_settings(folder / "tokenizer_config.json")
+        pieces = set(path.read_text(encoding="utf-8", errors="replace").splitlines())
+        if missing := {"[CLS]", "[SEP]"} - pieces:  # MPNet's, for example
+            raise EncoderError(f"{path}: no {' and '.join(sorted(missing))}, so not BERT's; add a tokenizer.json")
         try:
             tokenizer = Tokenizer.from_str(
                 BertWordPieceTokenizer(

@@ -1,20 +1,27 @@
-"""BERT and RoBERTa (Devlin 2018, Liu 2019) on packed tokens: no layer ever sees padding.
+"""Encoders of the BERT family on packed tokens: no layer ever sees padding.
 
-N packed tokens, D width, F hidden width, H attention heads, d width of a head, S texts of one group, T tokens of each.
+BERT (Devlin 2018), RoBERTa (Liu 2019), DistilBERT (Sanh 2019) and MPNet (Song 2020) are made of the layers below,
+ModernBERT of those in `modernbert.py`; `architectures.py` has their differences.
+
+N packed tokens, D width, F hidden width.
 """
+
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plait.encoder.attention import Distances, attend
 from plait.encoder.config import EncoderConfig
-from plait.encoder.cpu.attention import attend_with_dropout
 from plait.encoder.cpu.dropout import Dropout
 from plait.encoder.cpu.linear import CpuLinear
+from plait.encoder.distances import BucketScores, Rotations
+from plait.encoder.modernbert import GatedLayer
 from plait.encoder.packing import Packed
 from plait.encoder.pooling import POOLINGS, pool
 
-__all__ = ["Encoder", "Layer", "attend"]
+__all__ = ["Encoder", "Layer"]
 
 
 class Encoder(nn.Module):
@@ -23,27 +30,44 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig, *, pooler: bool = False) -> None:
         super().__init__()
         self.config = config
+        modern = config.modern
+        norm_bias = modern is None or modern.norm_bias
         self.tokens = nn.Embedding(config.vocab_size, config.width)
-        self.positions = nn.Embedding(config.positions, config.width)
-        self.segments = nn.Embedding(config.segments, config.width)
-        self.norm = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.positions = None if modern else nn.Embedding(config.positions, config.width)
+        self.segments = nn.Embedding(config.segments, config.width) if config.segments else None
+        self.norm = nn.LayerNorm(config.width, eps=config.norm_eps, bias=norm_bias)
         self.dropout = Dropout(config.dropout)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.distances: BucketScores | Rotations | None = None
+        if config.distance_buckets:
+            self.distances = BucketScores(config)
+        elif modern:
+            self.distances = Rotations(config)
+        numbers = range(config.layers)
+        self.layers = nn.ModuleList(GatedLayer(config, number) if modern else Layer(config) for number in numbers)
+        self.last_norm = nn.LayerNorm(config.width, eps=config.norm_eps, bias=norm_bias) if modern else None
         self.pooler = CpuLinear(config.width, config.width) if pooler else None
         self.token_scores: nn.Parameter | None = None  # (D,), see `add_token_scores`
 
     def forward(self, packed: Packed) -> Tensor:
         """States (N, D) of the packed tokens."""
         states_ND = self.embed(packed)
-        for layer in self.layers:
-            states_ND = layer(states_ND, packed)
-        return states_ND
+        for layer, distances in zip(self.layers, self.layer_distances(packed), strict=True):
+            states_ND = layer(states_ND, packed, distances)
+        return states_ND if self.last_norm is None else self.last_norm(states_ND)
 
     def embed(self, packed: Packed) -> Tensor:
         """States (N, D) before the first layer: the sum of token, position and segment embeddings."""
-        states_ND = self.tokens(packed.ids_N) + self.positions(packed.positions_N) + self.segments(packed.segments_N)
+        states_ND = self.tokens(packed.ids_N)
+        if self.positions is not None:
+            states_ND = states_ND + self.positions(packed.positions_N)
+        if self.segments is not None:
+            states_ND = states_ND + self.segments(packed.segments_N)
         embedded_ND: Tensor = self.dropout(self.norm(states_ND))
         return embedded_ND
+
+    def layer_distances(self, packed: Packed) -> Sequence[Distances | None]:
+        """For each layer, what its attention knows about the distances between tokens; in BERT, nothing."""
+        return [None] * len(self.layers) if self.distances is None else self.distances(packed)
 
     def pool(self, states_ND: Tensor, packed: Packed, pooling: str) -> Tensor:
         """Embeddings (S, D) of the texts."""
@@ -72,35 +96,18 @@ class Layer(nn.Module):
         self.attention_dropout = config.attention_dropout
         self.qkv = CpuLinear(config.width, 3 * config.width)  # query, key and value in one product
         self.mix = CpuLinear(config.width, config.width)
+        self.mix_dropout = Dropout(config.dropout if config.mix_dropout is None else config.mix_dropout)
         self.mix_norm = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.widen = CpuLinear(config.width, config.hidden)
         self.narrow = CpuLinear(config.hidden, config.width)
         self.narrow_norm = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, states_ND: Tensor, packed: Packed) -> Tensor:
+    def forward(self, states_ND: Tensor, packed: Packed, distances: Distances | None = None) -> Tensor:
         """States (N, D) → states (N, D)."""
         drop = self.attention_dropout if self.training else 0.0
-        attended_ND = attend(self.qkv(states_ND), packed, self.heads, drop)
-        states_ND = self.mix_norm(states_ND + self.dropout(self.mix(attended_ND)))
+        attended_ND = attend(self.qkv(states_ND), packed, self.heads, drop, distances)
+        states_ND = self.mix_norm(states_ND + self.mix_dropout(self.mix(attended_ND)))
         widened_NF = F.gelu(self.widen(states_ND))
         narrowed_ND: Tensor = self.narrow_norm(states_ND + self.dropout(self.narrow(widened_NF)))
         return narrowed_ND
-
-
-def attend(qkv_N3D: Tensor, packed: Packed, heads: int, drop: float = 0.0) -> Tensor:
-    """softmax(QKᵀ/√d)V within each text; texts of one length are processed together, so nothing needs a mask."""
-    if drop and qkv_N3D.device.type == "cpu":
-        if qkv_N3D.dtype == torch.bfloat16:  # whose eight bits are too few for a softmax
-            with torch.autocast("cpu", enabled=False):
-                return attend_with_dropout(qkv_N3D.float(), packed.groups, heads, drop)
-        return attend_with_dropout(qkv_N3D, packed.groups, heads, drop)
-    attended = []
-    tokens = packed.tokens_per_group
-    for qkv, group in zip(qkv_N3D[: sum(tokens)].split(tokens), packed.groups, strict=True):
-        q_SHTd, k_SHTd, v_SHTd = qkv.view(group.count, group.length, 3, heads, -1).permute(2, 0, 3, 1, 4)
-        mixed_SHTd = F.scaled_dot_product_attention(q_SHTd, k_SHTd, v_SHTd, dropout_p=drop)
-        attended.append(mixed_SHTd.transpose(1, 2).reshape(group.count * group.length, -1))
-    if rest := len(qkv_N3D) - sum(tokens):  # rows that only pad the number of tokens, see Prepared
-        attended.append(qkv_N3D.new_zeros(rest, qkv_N3D.shape[1] // 3))
-    return torch.cat(attended)

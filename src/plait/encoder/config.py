@@ -5,29 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plait.encoder.architectures import ARCHITECTURES, Architecture, ModernBert, shown_value
 from plait.errors import EncoderError
-from plait.names import excerpt, path_inside
+from plait.names import path_inside
 
-__all__ = ["POOLING_KEYS", "SUPPORTED", "EncoderConfig", "read_config", "read_optional_json", "read_settings"]
+__all__ = ["POOLING_KEYS", "EncoderConfig", "read_config", "read_optional_json", "read_settings"]
 
-SUPPORTED = ("bert", "roberta", "xlm-roberta", "camembert")  # values of model_type
 # plait's poolings → their keys in sentence-transformers' config.
 POOLING_KEYS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
-_SIZES = {  # and the largest that an encoder of this family could have
+_LARGEST = {  # sizes that an encoder of this family could have
     "vocab_size": 10_000_000,
-    "hidden_size": 100_000,
-    "num_hidden_layers": 1000,
-    "num_attention_heads": 1000,
-    "intermediate_size": 1_000_000,
-    "max_position_embeddings": 10_000_000,
-}
-_OTHERS: dict[
-    str, tuple[type[int] | type[float], float, float, float]
-] = {  # keys with a default → its type, the default, the smallest and the largest value
-    "type_vocab_size": (int, 2, 1, 1000),
-    "layer_norm_eps": (float, 1e-12, 0.0, 1.0),
-    "hidden_dropout_prob": (float, 0.1, 0.0, 0.999),
-    "attention_probs_dropout_prob": (float, 0.1, 0.0, 0.999),
+    "width": 100_000,
+    "layers": 1000,
+    "heads": 1000,
+    "hidden": 1_000_000,
+    "positions": 10_000_000,
 }
 _UNBOUNDED = 1_000_000  # tokenizers without a limit write 1e30
 
@@ -44,7 +36,7 @@ class EncoderConfig:
     hidden: int
     positions: int
     first_position: int  # RoBERTa's positions begin after its padding id
-    segments: int
+    segments: int  # 0: the encoder does not distinguish the texts of a pair
     norm_eps: float
     dropout: float
     attention_dropout: float
@@ -52,6 +44,13 @@ class EncoderConfig:
     pooling: str | None  # None: the checkpoint does not say
     normalise: bool
     raw: dict[str, Any]  # config.json unchanged, to be written back
+    mix_dropout: float | None = None  # of the output of attention; None: that of the other layers
+    distance_buckets: int = 0  # MPNet: learned scores of distances between tokens
+    modern: ModernBert | None = None
+
+    @property
+    def architecture(self) -> Architecture:
+        return ARCHITECTURES[self.model_type]
 
 
 def read_config(folder: Path) -> EncoderConfig:
@@ -62,75 +61,40 @@ def read_config(folder: Path) -> EncoderConfig:
     if not isinstance(raw, dict):
         raise EncoderError(f"{folder}/config.json: expected a JSON object, found a {type(raw).__name__}")
     kind = raw.get("model_type")
-    if not isinstance(kind, str) or kind not in SUPPORTED:
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
         problem = f"model_type {kind!r} is not supported" if kind else "config.json has no model_type"
         raise EncoderError(
-            f"{folder}: {problem}; supported: {', '.join(SUPPORTED)}; "
+            f"{folder}: {problem}; supported: {', '.join(ARCHITECTURES)}; "
             "choose an encoder of one of these kinds, such as minilm, bert-base-uncased or roberta-base"
         )
-    if raw.get("hidden_act", "gelu") != "gelu":
-        raise EncoderError(f"{folder}: hidden_act {raw['hidden_act']!r} is not supported; supported: gelu")
-    if raw.get("position_embedding_type", "absolute") != "absolute":
-        found = raw["position_embedding_type"]
-        raise EncoderError(f"{folder}: position_embedding_type {found!r} is not supported; supported: absolute")
+    architecture = ARCHITECTURES[kind]
+    for key, supported in architecture.supported.items():
+        if raw.get(key, supported) != supported:
+            shown = json.dumps(supported).strip('"')
+            raise EncoderError(f"{folder}: {key} {raw[key]!r} is not supported; supported: {shown}")
     pooling, normalise = _read_modules(folder)
     try:
-        sizes = [raw[key] for key in _SIZES]
-        sound = [type(size) is int and 0 < size <= most for size, most in zip(sizes, _SIZES.values(), strict=True)]
-        if not all(sound) or raw["hidden_size"] % raw["num_attention_heads"]:
-            shown = ", ".join(f"{key} {_shown(size)}" for key, size in zip(_SIZES, sizes, strict=True))
+        sizes = {field: raw[key] for field, key in architecture.sizes.items()}
+        sound = [type(size) is int and 0 < size <= _LARGEST[field] for field, size in sizes.items()]
+        if not all(sound) or sizes["width"] % sizes["heads"]:
+            shown = ", ".join(f"{key} {shown_value(raw[key])}" for key in architecture.sizes.values())
             raise EncoderError(f"{folder}/config.json: inconsistent sizes: {shown}")
-        positions = raw["max_position_embeddings"]
-        others = {key: _read_number(folder, raw, key) for key in _OTHERS}
-        first_position = 0 if kind == "bert" else _padding(folder, raw, positions) + 1
+        fields = architecture.read(raw)
         return EncoderConfig(
             model_type=kind,
-            vocab_size=raw["vocab_size"],
-            width=raw["hidden_size"],
-            layers=raw["num_hidden_layers"],
-            heads=raw["num_attention_heads"],
-            hidden=raw["intermediate_size"],
-            positions=positions,
-            first_position=first_position,
-            segments=int(others["type_vocab_size"]),
-            norm_eps=others["layer_norm_eps"],
-            dropout=others["hidden_dropout_prob"],
-            attention_dropout=others["attention_probs_dropout_prob"],
-            limit=_read_limit(folder, positions - first_position),
+            limit=_read_limit(folder, sizes["positions"] - fields["first_position"]),
             pooling=pooling,
             normalise=normalise,
             raw=raw,
+            **sizes,
+            **fields,
         )
     except KeyError as missing:
         raise EncoderError(f"{folder}/config.json: no {missing}") from None
-
-
-def _read_number(folder: Path, raw: dict[str, Any], key: str) -> float:
-    """A number of config.json that may be missing."""
-    kind, default, least, most = _OTHERS[key]
-    value: float = raw.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, (int, kind)) or not least <= value <= most:
-        what = "an integer" if kind is int else "a number"
-        raise EncoderError(
-            f"{folder}/config.json: {key}: expected {what} from {least} to {most}, found {_shown(value)}"
-        )
-    return value
-
-
-def _padding(folder: Path, raw: dict[str, Any], positions: int) -> int:
-    """The padding id, after which RoBERTa's positions begin."""
-    value = raw.get("pad_token_id")
-    value = 1 if value is None else value
-    if type(value) is not int or not 0 <= value < positions - 1:
-        raise EncoderError(f"{folder}/config.json: pad_token_id: expected a token's number, found {_shown(value)}")
-    return value
-
-
-def _shown(value: object) -> str:
-    """A value in a message, which may be very long."""
-    if isinstance(value, int) and abs(value) >= 10**40:
-        return "a number of more than 40 digits"
-    return repr(value) if isinstance(value, int | float | None) else excerpt(repr(value))
+    except ValueError as error:
+        raise EncoderError(f"{folder}/config.json: {error}") from None
+    except (TypeError, AttributeError, ZeroDivisionError) as error:
+        raise EncoderError(f"{folder}/config.json: not that of a {kind} encoder: {error}") from None
 
 
 def _read_limit(folder: Path, most: int) -> int:
@@ -139,7 +103,7 @@ def _read_limit(folder: Path, most: int) -> int:
     for name, key in (("tokenizer_config.json", "model_max_length"), ("sentence_bert_config.json", "max_seq_length")):
         if (limit := read_settings(folder / name).get(key)) is not None:
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 1:
-                raise EncoderError(f"{folder}/{name}: {key}: expected a number of tokens, found {_shown(limit)}")
+                raise EncoderError(f"{folder}/{name}: {key}: expected a number of tokens, found {shown_value(limit)}")
             limits.append(limit)
     return int(min(limits))
 
@@ -165,7 +129,9 @@ def _read_modules(folder: Path) -> tuple[str | None, bool]:
     if "Pooling" not in kinds:
         return None, "Normalize" in kinds
     if (place := path_inside(folder, kinds["Pooling"])) is None:
-        raise EncoderError(f"{folder}/modules.json: {_shown(kinds['Pooling'])} is not a folder inside the directory")
+        raise EncoderError(
+            f"{folder}/modules.json: {shown_value(kinds['Pooling'])} is not a folder inside the directory"
+        )
     pooling = read_settings(place / "config.json")
     named = pooling.get("pooling_mode")
     if named is not None:

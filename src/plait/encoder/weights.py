@@ -12,31 +12,18 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from plait.encoder.architectures import Architecture
 from plait.encoder.bert import Encoder
 from plait.encoder.config import EncoderConfig, read_optional_json
+from plait.encoder.cpu.linear import CpuLinear
 from plait.errors import EncoderError
 from plait.names import excerpt, path_inside
 
 __all__ = ["TOKEN_SCORES", "encoder_from", "is_finite", "largest", "load_encoder", "read_tensors", "to_checkpoint"]
 
 TOKEN_SCORES = "token_scores"  # of weighted pooling
-_IGNORED = re.compile(r"^(cls|lm_head|classifier)\.|(^|\.)position_ids$")  # heads, and a buffer of 0, 1, 2, …
+_POSITION_IDS = re.compile(r"(^|\.)position_ids$")  # a buffer of 0, 1, 2, …
 _OLD_NAMES = {"gamma": "weight", "beta": "bias"}
-_EMBEDDINGS = {
-    "tokens": "embeddings.word_embeddings",
-    "positions": "embeddings.position_embeddings",
-    "segments": "embeddings.token_type_embeddings",
-    "norm": "embeddings.LayerNorm",
-    "pooler": "pooler.dense",
-}
-_LAYERS = {
-    "mix": "attention.output.dense",
-    "mix_norm": "attention.output.LayerNorm",
-    "widen": "intermediate.dense",
-    "narrow": "output.dense",
-    "narrow_norm": "output.LayerNorm",
-}
-_QKV = ("query", "key", "value")
 
 
 class _SkipInitialization(TorchFunctionMode):
@@ -56,14 +43,20 @@ def encoder_from(folder: Path, config: EncoderConfig, *, pooler: bool) -> Encode
 
 def load_encoder(tensors: Mapping[str, Tensor], config: EncoderConfig, *, pooler: bool, where: Path) -> Encoder:
     """An encoder with these weights; the error lists every missing, unexpected or wrongly shaped tensor."""
+    architecture = config.architecture
+    if pooler and "pooler" not in architecture.modules:
+        raise EncoderError(
+            f"{where}: a {config.model_type} encoder has no pooler; choose another pooling, such as mean"
+        )
     found: dict[str, Tensor] = {}
     mistakes = []
     for name, tensor in tensors.items():
-        if _IGNORED.search(name):
+        if name.startswith(architecture.heads) or _POSITION_IDS.search(name):
             continue
-        if _current_name(name) in found:
+        current = _current_name(name, architecture)
+        if current in found:
             mistakes.append(f"{where}: tensor {name} occurs twice, with and without its prefix")
-        found[_current_name(name)] = tensor
+        found[current] = tensor
     has_pooler = any(name.startswith("pooler.") for name in found)
     with torch.device("meta"), _SkipInitialization():
         encoder = Encoder(config, pooler=pooler or has_pooler)
@@ -89,7 +82,7 @@ def load_encoder(tensors: Mapping[str, Tensor], config: EncoderConfig, *, pooler
         raise EncoderError(*sorted(mistakes))
     state = {}
     for name in encoder.state_dict():
-        parts = [found[source].to(torch.float32) for source in _checkpoint_names(name)]
+        parts = [found[source].to(torch.float32) for source in _checkpoint_names(name, architecture)]
         state[name] = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
     encoder.load_state_dict(state, assign=True)
     return encoder.requires_grad_()
@@ -111,13 +104,15 @@ def largest(tensor: Tensor) -> float:
 def to_checkpoint(encoder: Encoder) -> dict[str, Tensor]:
     """The weights under the names of Hugging Face's layout, as copies on the CPU that can be saved.
 
-    The layout has no name for token scores; they are saved with the heads.
+    Adapters are merged. The layout has no name for token scores; they are saved with the heads.
     """
     tensors: dict[str, Tensor] = {}
+    linears = {f"{name}.weight": module for name, module in encoder.named_modules() if isinstance(module, CpuLinear)}
     for name, tensor in encoder.state_dict().items():
-        if name == TOKEN_SCORES:
+        if name == TOKEN_SCORES or ".adapter." in name:
             continue
-        sources = _checkpoint_names(name)
+        tensor = linears[name].merged_weight() if name in linears else tensor
+        sources = _checkpoint_names(name, encoder.config.architecture)
         parts = tensor.chunk(len(sources)) if len(sources) > 1 else (tensor,)
         tensors |= {
             source: part.detach().cpu().contiguous().clone() for source, part in zip(sources, parts, strict=True)
@@ -129,28 +124,25 @@ def _expected_shapes(encoder: Encoder) -> dict[str, torch.Size]:
     """Names and shapes of the tensors in a checkpoint of this encoder."""
     shapes = {}
     for name, tensor in encoder.state_dict().items():
-        sources = _checkpoint_names(name)
+        sources = _checkpoint_names(name, encoder.config.architecture)
         for source in sources:
             shapes[source] = torch.Size([tensor.shape[0] // len(sources), *tensor.shape[1:]])
     return shapes
 
 
-def _checkpoint_names(name: str) -> list[str]:
-    """The names in a checkpoint for one of our tensors: three for the joint query, key and value."""
+def _checkpoint_names(name: str, architecture: Architecture) -> list[str]:
+    """The names in a checkpoint for one of our tensors: three if query, key and value are separate there."""
     module, kind = name.rsplit(".", 1)
     if not module.startswith("layers."):
-        return [f"{_EMBEDDINGS[module]}.{kind}"]
-    _, layer, part = module.split(".")
-    if part == "qkv":
-        return [f"encoder.layer.{layer}.attention.self.{side}.{kind}" for side in _QKV]
-    return [f"encoder.layer.{layer}.{_LAYERS[part]}.{kind}"]
+        return [f"{architecture.modules[module]}.{kind}"]
+    _, number, part = module.split(".")
+    return [f"{architecture.layers}.{number}.{source}.{kind}" for source in architecture.layer[part]]
 
 
-def _current_name(name: str) -> str:
+def _current_name(name: str, architecture: Architecture) -> str:
     """A tensor's name without the model's prefix, and with weight and bias for the older gamma and beta."""
-    name = re.sub(r"^(bert|roberta)\.", "", name)
-    stem, _, last = name.rpartition(".")
-    return f"{stem}.{_OLD_NAMES[last]}" if last in _OLD_NAMES else name
+    stem, _, last = name.removeprefix(architecture.prefix).rpartition(".")
+    return f"{stem}.{_OLD_NAMES.get(last, last)}" if stem else last
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from plait.encoder.bert import Encoder, Layer
+from plait.encoder.distances import BucketScores, distance_buckets
 from plait.encoder.pooling import POOLINGS
 from plait.export.graph import Graph
 
@@ -54,17 +55,19 @@ def add_encoder(
     states_STD = graph.add(
         "Add", precision.rows(graph, "tokens", _array(encoder.tokens.weight), ids), _add_positions(graph, encoder, ids)
     )
-    if segments:
+    if segments and encoder.segments is not None:
         others = graph.weight("segments", _array(encoder.segments.weight - encoder.segments.weight[0]))
         states_STD = graph.add("Add", states_STD, graph.add("Gather", others, segments))
     states_ND = _add_norm(graph, "norm", encoder.norm, graph.add("Reshape", states_STD, graph.axes(-1, width)))
     seen_ST = graph.cast(mask, "FLOAT")
     penalty_ST = graph.add("Mul", graph.add("Sub", seen_ST, graph.constant(1)), graph.constant(_PENALTY))
-    penalty_S11T = graph.add("Unsqueeze", penalty_ST, graph.axes(1, 2))
+    added_SHTT = graph.add("Unsqueeze", penalty_ST, graph.axes(1, 2))
+    if isinstance(encoder.distances, BucketScores):
+        added_SHTT = graph.add("Add", added_SHTT, _add_distances(graph, encoder, encoder.distances, ids))
     split = graph.add("Concat", shape, graph.axes(encoder.config.heads, width // encoder.config.heads), axis=0)
     for number, layer in enumerate(encoder.layers):
         assert isinstance(layer, Layer), "an encoder is made of layers"
-        states_ND = _add_layer(graph, f"layers.{number}", layer, precision, states_ND, penalty_S11T, split)
+        states_ND = _add_layer(graph, f"layers.{number}", layer, precision, states_ND, added_SHTT, split)
     states_STD = graph.add("Reshape", states_ND, graph.add("Concat", shape, graph.axes(width), axis=0))
     if POOLINGS[pooling].scored:
         return _add_weighted_pooling(graph, encoder, states_STD, graph.add("Unsqueeze", penalty_ST, graph.axes(1)))
@@ -76,8 +79,10 @@ def add_encoder(
 
 
 def _add_positions(graph: Graph, encoder: Encoder, ids: str) -> str:
-    """The position embeddings plus that of segment 0: (T, D), for RoBERTa (S, T, D)."""
-    table = graph.weight("positions", _array(encoder.positions.weight + encoder.segments.weight[0]))
+    """The position embeddings plus that of segment 0: (T, D), for RoBERTa and MPNet (S, T, D)."""
+    assert encoder.positions is not None, "an encoder with rotations was refused"
+    first_D = 0 if encoder.segments is None else encoder.segments.weight[0]
+    table = graph.weight("positions", _array(encoder.positions.weight + first_D))
     if not encoder.config.first_position:
         length = graph.add("Shape", ids, start=1)
         return graph.add("Slice", table, graph.axes(0), length, graph.axes(0))
@@ -88,8 +93,20 @@ def _add_positions(graph: Graph, encoder: Encoder, ids: str) -> str:
     return graph.add("Gather", table, graph.add("Add", place_ST, padding))
 
 
+def _add_distances(graph: Graph, encoder: Encoder, distances: BucketScores, ids: str) -> str:
+    """MPNet's scores of the distances between tokens: (H, T, T)."""
+    farthest = encoder.config.positions - 1
+    buckets = distance_buckets(torch.arange(-farthest, farthest + 1), distances.scores.num_embeddings)
+    table = graph.weight("distances", _array(distances.scores.weight[buckets]))  # one row per distance
+    length = graph.add("Squeeze", graph.add("Shape", ids, start=1))
+    places_T = graph.add("Range", graph.constant(0, np.int64), length, graph.constant(1, np.int64))
+    columns, rows = graph.add("Unsqueeze", places_T, graph.axes(0)), graph.add("Unsqueeze", places_T, graph.axes(1))
+    row_TT = graph.add("Add", graph.add("Sub", columns, rows), graph.constant(farthest, np.int64))
+    return graph.add("Transpose", graph.add("Gather", table, row_TT), perm=[2, 0, 1])
+
+
 def _add_layer(
-    graph: Graph, name: str, layer: Layer, precision: Precision, states_ND: str, penalty_S11T: str, split: str
+    graph: Graph, name: str, layer: Layer, precision: Precision, states_ND: str, added_SHTT: str, split: str
 ) -> str:
     """Attention, add & norm, feed-forward, add & norm."""
 
@@ -105,7 +122,7 @@ def _add_layer(
         graph.add("Transpose", graph.add("Reshape", side, split), perm=order)
         for side, order in zip(sides, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]), strict=True)
     )
-    scores_SHTT = graph.add("Add", graph.add("MatMul", q_SHTd, k_SHdT), penalty_S11T)
+    scores_SHTT = graph.add("Add", graph.add("MatMul", q_SHTd, k_SHdT), added_SHTT)
     mixed_SHTd = graph.add("MatMul", graph.add("Softmax", scores_SHTT, axis=-1), v_SHTd)
     mixed_ND = graph.add("Reshape", graph.add("Transpose", mixed_SHTd, perm=[0, 2, 1, 3]), graph.axes(-1, width))
     attended_ND = graph.add("Add", states_ND, linear("mix", layer.mix.weight, layer.mix.bias, mixed_ND))

@@ -51,6 +51,8 @@ def export_onnx(source: str, out: Path, *, int8: bool = False) -> Exported:
         raise RequestError(f"{source}: an ensemble; export its members one by one, such as {folder}/members/1")
     model = load_model(source, device="cpu").model
     assert isinstance(model, Model), "an ensemble was refused"
+    if model.encoder.config.modern:
+        raise RequestError(f"{source}: a modernbert encoder cannot be exported to ONNX; use it with plait itself")
     precision: Precision = Int8(largest_inputs(model, sample_texts(_SAMPLE))) if int8 else Float32()
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_folder(out) as place:

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from plait.data.tokenize import load_tokenizer
+from plait.encoder.architectures import Architecture
 from plait.encoder.config import EncoderConfig, read_config
 from plait.encoder.find import find_checkpoint
 from plait.encoder.onnx_weights import read_onnx_weights
@@ -30,8 +31,6 @@ __all__ = ["Converted", "convert", "list_some"]
 _SENTENCE_FILES = ("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json")
 _SUFFIXES = (".bin", ".pt", ".pth")
 _GRAPHS = ("model.onnx", "onnx/model.onnx")
-_WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"  # its prefix is the prefix of every tensor of the encoder
-_ENCODER_PARTS = ("embeddings.", "encoder.layer.", "pooler.dense.")
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def convert(source: Path, out: Path, *, encoder: str | None = None) -> Converted
             tensors, others = read_onnx_weights(files[0])
         else:
             tensors, others = _unpickle(files, place / "unpickled.safetensors")
-        found, left_out = _pick_encoder(tensors, others, source)
+        found, left_out = _pick_encoder(tensors, others, config.architecture, source)
         written = to_checkpoint(load_encoder(found, config, pooler=False, where=source))
         save_tensors(written, place / "model.safetensors", metadata={"format": "pt"})
         (place / "config.json").write_text(dump_json(_encoder_config(config.raw)), encoding="utf-8")
@@ -194,11 +193,11 @@ def _unpickle(files: Sequence[Path], place: Path) -> tuple[dict[str, Tensor], di
 
 
 def _pick_encoder(
-    tensors: Mapping[str, Tensor], others: Mapping[str, str], source: Path
+    tensors: Mapping[str, Tensor], others: Mapping[str, str], architecture: Architecture, source: Path
 ) -> tuple[dict[str, Tensor], list[str]]:
     """The tensors of the only encoder without the prefix that wrappers added, and the names of everything else."""
     others = {name: kind for name, kind in others.items() if not name.endswith("position_ids")}  # 0, 1, 2, …
-    first = _WORD_EMBEDDINGS
+    first = f"{architecture.modules['tokens']}.weight"  # its prefix is the prefix of every tensor of the encoder
     prefixes = {name.removesuffix(first) for name in [*tensors, *others] if f".{name}".endswith(f".{first}")}
     if not prefixes:
         raise EncoderError(
@@ -208,7 +207,7 @@ def _pick_encoder(
         names = ", ".join(f"{prefix}{first}" for prefix in sorted(prefixes))
         raise EncoderError(f"{source}: more than one encoder ({names}); save only the one that you want")
     (prefix,) = prefixes
-    parts = tuple(prefix + part for part in _ENCODER_PARTS)
+    parts = tuple(f"{prefix}{part}." for part in ("embeddings", architecture.layers, *architecture.modules.values()))
     mistakes = [
         f"{source}: {name}: expected a floating-point tensor, found {kind}"
         for name, kind in others.items()

@@ -35,7 +35,7 @@ __all__ = ["build_ensemble", "build_soup", "copy_model", "find_member"]
 
 # Settings that both encoders must share before their weights can be averaged → how a message names them.
 _SIZES = {field.name: field.name.replace("_", " ") for field in fields(EncoderConfig)} | {"hidden": "hidden width"}
-_NOT_WEIGHTS = ("dropout", "attention_dropout", "limit", "pooling", "normalise", "raw")
+_NOT_WEIGHTS = ("dropout", "attention_dropout", "mix_dropout", "limit", "pooling", "normalise", "raw")
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,13 @@ class Stage(Frozen):
     same for every seed, with classes in proportion. Null: all dev rows choose and are scored."""
     train_encoder: bool = True
     """Whether the encoder is trained, or only the heads."""
+    adapt: Choice | None = None
+    """What is trained in place of the encoder's weights, and merged into them when the model is saved: `lora`. Null:
+    the encoder's weights."""
+    chunk: Positive | None = None
+    """Rows of a batch that are encoded at a time (gradient accumulation): the memory is that of so many rows, while
+    losses and the update are those of the whole batch. Texts are encoded twice, so a step takes longer. Null: all
+    rows, unless a loss is `cached`."""
     optimizer: Choice = Choice(name="adamw")
     """What updates the weights."""
     lr: Annotated[float, Field(gt=0)] = 5e-5

@@ -52,6 +52,7 @@ class VariantTables:
     lr_schedules: VariantTable
     optimizers: VariantTable
     shared_layers: VariantTable
+    adapters: VariantTable
     combiners: VariantTable
     find_combiner: Callable[[str], object]  # including those of other packages; raises RecipeError
     poolings: VariantTable
@@ -113,7 +114,7 @@ def complete_choices(recipe: Recipe, tree: Tree, tables: VariantTables) -> tuple
                 for part in expand(loss, place)
             )
         tasks[name] = task.model_copy(update=changes)
-    shared, schedule = recipe.shared_layer, recipe.schedule
+    shared, adapt, schedule = recipe.shared_layer, recipe.adapt, recipe.schedule
     if "combine" in schedule.options and not _combines(schedule, tables):
         why = f"{schedule.name} trains one task per step, so there is nothing to combine; remove it, or use together"
         mistakes.append(f"{tree.where(('schedule', 'combine'))}{why}")
@@ -127,6 +128,7 @@ def complete_choices(recipe: Recipe, tree: Tree, tables: VariantTables) -> tuple
             "pooling": complete(recipe.pooling, tables.poolings, ("pooling",)),
             "optimizer": complete(recipe.optimizer, tables.optimizers, ("optimizer",)),
             **({"shared_layer": complete(shared, tables.shared_layers, ("shared_layer",))} if shared else {}),
+            **({"adapt": complete(adapt, tables.adapters, ("adapt",))} if adapt else {}),
         }
     )
     return mistakes, completed
@@ -149,6 +151,9 @@ def validate_names(recipe: Recipe, tree: Tree, tables: VariantTables) -> Iterato
     cut = recipe.train_rows or any(task.train_rows for task in recipe.tasks.values())
     if recipe.draw is not None and not cut and not tree.values.get("stages"):
         yield f"{tree.where(('draw',))}there is nothing to draw; add train_rows, or drop draw"
+    for key in ("adapt", "chunk"):
+        if getattr(recipe, key) is not None and not recipe.train_encoder:
+            yield f"{tree.where((key,))}is about training the encoder; drop it, or drop train_encoder: false"
     if recipe.epochs and recipe.steps:
         yield f"{tree.origin(('steps',))}: give epochs or steps, not both; null removes one"
     for name in tasks:

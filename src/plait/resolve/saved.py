@@ -81,6 +81,7 @@ def _complete(keys: Mapping[str, Any], versions: Mapping[str, str] | None) -> di
         "lr_schedule": _with_defaults(recipe.lr_schedule, VARIANTS.lr_schedules),
         "optimizer": _with_defaults(recipe.optimizer, VARIANTS.optimizers),
         "shared_layer": _with_defaults(recipe.shared_layer, VARIANTS.shared_layers),
+        "adapt": _with_defaults(recipe.adapt, VARIANTS.adapters),
     }
     complete: dict[str, Any] = json.loads(recipe.model_copy(update=changes).model_dump_json())
     return complete

@@ -5,6 +5,7 @@ from typing import Any
 
 from plait.data.batch import READS
 from plait.data.derive import DERIVATIONS
+from plait.encoder.adapters import ADAPTERS
 from plait.encoder.pooling import POOLINGS
 from plait.gradients.combine import COMBINERS, find_combiner
 from plait.heads import HEADS, SHARED_LAYERS
@@ -27,6 +28,7 @@ VARIANTS = VariantTables(
     lr_schedules=VariantTable(LR_SCHEDULES),
     optimizers=VariantTable(OPTIMIZERS),
     shared_layers=VariantTable(SHARED_LAYERS),
+    adapters=VariantTable(ADAPTERS),
     combiners=VariantTable(COMBINERS, lambda combiner: combiner.weigh),
     find_combiner=find_combiner,
     poolings=VariantTable(POOLINGS, lambda pooling: pooling.reduce),

@@ -62,12 +62,13 @@ class Objective:
     weight: float = 1.0
     class_weights_C: Tensor | None = None
     label_smoothing: float = 0.0
+    accumulated: int | None = None  # rows to encode at a time, as the recipe says
 
     @property
     def chunk(self) -> int | None:
-        """Rows to encode at a time if a loss is cached."""
+        """Rows to encode at a time, if the recipe says so or a loss is cached."""
         chunks = [part.choice.chunk or CHUNK for part in self.parts if part.choice.cached]
-        return min(chunks, default=None)
+        return min([*chunks, *([self.accumulated] if self.accumulated else [])], default=None)
 
     @property
     def predicts(self) -> bool:
@@ -127,9 +128,15 @@ class Objective:
 
 
 def make_objective(
-    task: ResolvedTask, *, width: int, device: torch.device, seed: str, predictions_only: bool = False
+    task: ResolvedTask,
+    *,
+    width: int,
+    device: torch.device,
+    seed: str,
+    predictions_only: bool = False,
+    chunk: int | None = None,
 ) -> Objective:
-    """The objective of a task; proxies are drawn from the seed.
+    """The objective of a task; proxies are drawn from the seed, and `chunk` rows are encoded at a time.
 
     With a frozen encoder (`predictions_only`) the other losses have nothing to train.
     """
@@ -147,4 +154,4 @@ def make_objective(
         way = "triple" if choice.mine else reading_of(loss, texts)
         parts.append(ObjectivePart(choice, function, VIEWS[way] if way else (), positive_label_of(choice, labels)))
     weights_C = None if task.class_weights is None else torch.from_numpy(task.class_weights).to(device)
-    return Objective(tuple(parts), task.settings.weight, weights_C, task.settings.label_smoothing)
+    return Objective(tuple(parts), task.settings.weight, weights_C, task.settings.label_smoothing, chunk)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 
 import plait
+from plait.encoder.adapters import count_weights
 from plait.errors import EncoderError, ExecutionError, ModelError, NotFiniteError, RecipeError, RunError
 from plait.gradients.conflict import summarize
 from plait.model.directory.load import load_weights
@@ -249,6 +250,9 @@ def _train_stage(
     """One stage, from its beginning, with heads that are solved already, or from a checkpoint."""
     trainer = Trainer(context.resolved.stages[position.stage], model, context.world)
     stage = StageRun(context, trainer, position)
+    if trainer.recipe.adapt:
+        new, own = count_weights(model.encoder)
+        context.progress.note(f"{trainer.recipe.adapt.name} trains {new:,} weights in place of the encoder's {own:,}")
     name = context.stage_name(position.stage)
     starts_heads = trainer.recipe.head_start == "frozen"
     if checkpoint:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from plait.data.batch import Batch, make_batch, tokenize_views
 from plait.data.tokenize import TokenTable
+from plait.encoder.adapters import ADAPTERS, remove_adapters
 from plait.encoder.find import Checkpoint
 from plait.encoder.weights import is_finite, largest
 from plait.errors import NotFiniteError, RecipeError
@@ -25,7 +26,7 @@ from plait.training.lanes import Lanes
 from plait.training.mining import MinedNegatives
 from plait.training.objective import make_objective
 from plait.training.optimizer import make_optimizer, set_lr
-from plait.training.seeds import seeded
+from plait.training.seeds import seed_number, seeded
 from plait.training.step import StepParts, measure_conflict, shared_parameters, train_step
 from plait.training.warm_heads import SolvedHeads, start_heads
 from plait.world import World
@@ -82,13 +83,25 @@ def _choose_trained_weights(model: Model, resolved: ResolvedStage) -> None:
     learned = {spec.head_task for name, spec in resolved.own_specs.items() if name in resolved.learning}
     for name, head in model.heads.items():
         head.requires_grad_(name in learned and name not in frozen)
-    model.encoder.requires_grad_(recipe.train_encoder)
+    _adapt_encoder(model, resolved)
     if model.shared_layer is not None:  # heads of a start model depend on it
         model.shared_layer.requires_grad_(recipe.train_encoder or not resolved.start)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise RecipeError(
             f"{recipe.where('train_encoder')}the encoder is frozen and no head has weights: nothing to train"
         )
+
+
+def _adapt_encoder(model: Model, resolved: ResolvedStage) -> None:
+    """Mark the weights of the encoder that a stage trains; with `adapt`, new adapters and the scores of the pooling."""
+    recipe, encoder = resolved.recipe, model.encoder
+    remove_adapters(encoder)
+    encoder.requires_grad_(recipe.train_encoder and recipe.adapt is None)
+    if recipe.adapt:
+        generator = torch.Generator().manual_seed(seed_number(f"{recipe.seed}/{resolved.stage}/adapt"))
+        ADAPTERS[recipe.adapt.name](encoder, generator, **recipe.adapt.options)
+        if encoder.token_scores is not None:
+            encoder.token_scores.requires_grad_()
 
 
 class Trainer:
@@ -109,6 +122,7 @@ class Trainer:
                 device=model.device,
                 seed=f"{self.seed}/{name}",
                 predictions_only=not recipe.train_encoder,
+                chunk=recipe.chunk,
             )
             for name, task in resolved.learning.items()
         }

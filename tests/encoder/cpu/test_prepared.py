@@ -12,7 +12,7 @@ from plait.encoder.weights import encoder_from
 LENGTHS = (1, 3, 3, 7, 12, 12, 12, 1)
 
 
-@pytest.fixture(params=["tiny_bert", "tiny_roberta"])
+@pytest.fixture(params=["tiny_bert", "tiny_roberta", "tiny_distilbert", "tiny_mpnet", "tiny_modernbert"])
 def encoder(request):
     folder = request.getfixturevalue(request.param)
     return encoder_from(folder, read_config(folder), pooler=False).eval()

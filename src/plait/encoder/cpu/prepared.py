@@ -12,7 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plait.encoder.bert import Encoder, Layer, attend
+from plait.encoder.attention import Distances, attend
+from plait.encoder.bert import Encoder, Layer
+from plait.encoder.cpu.linear import CpuLinear
+from plait.encoder.modernbert import GatedLayer
 from plait.encoder.packing import Packed
 
 __all__ = ["Prepared", "weight_versions"]
@@ -27,7 +30,7 @@ class Prepared:
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self._versions = weight_versions(encoder)
-        self._layers = [_PreparedLayer(layer) for layer in encoder.layers if isinstance(layer, Layer)]
+        self._layers = [_prepare(layer) for layer in encoder.layers]
 
     @classmethod
     def of(cls, encoder: Encoder, before: Self | None) -> Self | None:
@@ -44,9 +47,10 @@ class Prepared:
         states_ND = self._encoder.embed(packed)
         tokens = len(states_ND)
         states_ND = F.pad(states_ND, (0, 0, 0, -tokens % _padding_step(tokens)))
-        for layer in self._layers:
-            states_ND = layer(states_ND, packed)
-        return states_ND[:tokens]
+        for layer, distances in zip(self._layers, self._encoder.layer_distances(packed), strict=True):
+            states_ND = layer(states_ND, packed, distances)
+        states_ND, norm = states_ND[:tokens], self._encoder.last_norm
+        return states_ND if norm is None else norm(states_ND)
 
     def pool(self, states_ND: Tensor, packed: Packed, pooling: str) -> Tensor:
         """Embeddings (S, D) of the texts."""
@@ -61,10 +65,10 @@ class _PreparedLayer:
         self.mix_norm, self.narrow_norm = layer.mix_norm, layer.narrow_norm
         self.qkv, self.mix, self.widen, self.narrow = map(_reorder, (layer.qkv, layer.mix, layer.widen, layer.narrow))
 
-    def __call__(self, states_ND: Tensor, packed: Packed) -> Tensor:
+    def __call__(self, states_ND: Tensor, packed: Packed, distances: Distances | None) -> Tensor:
         """States (N, D) → states (N, D)."""
         product = torch.ops.mkldnn._linear_pointwise
-        attended_ND = attend(product(states_ND, *self.qkv, "none", [], ""), packed, self.heads)
+        attended_ND = attend(product(states_ND, *self.qkv, "none", [], ""), packed, self.heads, distances=distances)
         states_ND = self.mix_norm(product.binary(attended_ND, states_ND, *self.mix, "add"))
         return torch.cat([self.feed_forward(part_ND) for part_ND in states_ND.split(_SLICE)])
 
@@ -76,14 +80,46 @@ class _PreparedLayer:
         return narrowed_ND
 
 
+class _PreparedGatedLayer:
+    """Norm, attention, add; norm, gated feed-forward, add, in four products."""
+
+    def __init__(self, layer: GatedLayer) -> None:
+        self.heads = layer.heads
+        self.qkv_norm, self.widen_norm = layer.qkv_norm, layer.widen_norm
+        self.qkv, self.mix, self.widen, self.narrow = map(_reorder, (layer.qkv, layer.mix, layer.widen, layer.narrow))
+
+    def __call__(self, states_ND: Tensor, packed: Packed, distances: Distances | None) -> Tensor:
+        """States (N, D) → states (N, D)."""
+        product = torch.ops.mkldnn._linear_pointwise
+        qkv_N3D = product(self.qkv_norm(states_ND), *self.qkv, "none", [], "")
+        attended_ND = attend(qkv_N3D, packed, self.heads, distances=distances)
+        states_ND = product.binary(attended_ND, states_ND, *self.mix, "add")
+        return torch.cat([self.feed_forward(part_ND) for part_ND in states_ND.split(_SLICE)])
+
+    def feed_forward(self, states_ND: Tensor) -> Tensor:
+        """The second half of the layer, for some of the tokens."""
+        product = torch.ops.mkldnn._linear_pointwise
+        widened_NF, gate_NF = product(self.widen_norm(states_ND), *self.widen, "none", [], "").chunk(2, dim=-1)
+        narrowed_ND: Tensor = product.binary(F.gelu(widened_NF) * gate_NF, states_ND, *self.narrow, "add")
+        return narrowed_ND
+
+
+def _prepare(layer: nn.Module) -> _PreparedLayer | _PreparedGatedLayer:
+    if isinstance(layer, GatedLayer):
+        return _PreparedGatedLayer(layer)
+    assert isinstance(layer, Layer), "an encoder is made of layers"
+    return _PreparedLayer(layer)
+
+
 def _padding_step(tokens: int) -> int:
     """The number of tokens is padded to a multiple of this: eight sizes from one power of 2 to the next."""
     return max(_STEP, (1 << (tokens - 1).bit_length()) // 16)
 
 
-def _reorder(linear: nn.Linear) -> tuple[Tensor, Tensor]:
-    """The weight in oneDNN's layout, and the bias."""
-    return torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None), linear.bias.detach()
+def _reorder(linear: CpuLinear) -> tuple[Tensor, Tensor | None]:
+    """The weight in oneDNN's layout, and the bias if there is one."""
+    bias_O = None if linear.bias is None else linear.bias.detach()
+    return torch.ops.mkldnn._reorder_linear_weight(linear.merged_weight(), None), bias_O
 
 
 def weight_versions(module: nn.Module) -> list[tuple[int, int]]:

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from plait.data.tokenize import TextTokenizer, load_tokenizer
+from plait.encoder.adapters import remove_adapters
 from plait.encoder.bert import Encoder
 from plait.encoder.config import EncoderConfig, read_config
 from plait.encoder.find import Checkpoint, find_checkpoint
@@ -193,8 +194,12 @@ def load_heads(model: Model, folder: Path, tasks: Sequence[str]) -> None:
 
 
 def load_weights(model: Model, folder: Path) -> None:
-    """Load all weights of a model directory, once verified, into a model with the same encoder and tasks."""
+    """Load all weights of a model directory, once verified, into a model with the same encoder and tasks.
+
+    The model has no adapters then: they were merged when it was saved.
+    """
     open_directory(folder).verify()
+    remove_adapters(model.encoder)
     encoder = _load_encoder(folder, model.encoder.config, model.pooling)
     model.encoder.load_state_dict(encoder.state_dict())
     load_heads(model, folder, list(model.tasks))

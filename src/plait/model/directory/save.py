@@ -18,8 +18,6 @@ from plait.model.model import Model
 
 __all__ = ["save_model", "write_manifest", "write_record"]
 
-_ARCHITECTURES = {"bert": "BertModel", "roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel"}
-
 
 def save_model(model: Model, folder: Path, provenance: Provenance) -> None:
     """Write the directory atomically: a reader sees the old model or the new one."""
@@ -51,8 +49,8 @@ def _write_json(path: Path, value: Any) -> None:
 def _write_encoder(model: Model, place: Path) -> None:
     """The encoder alone, as transformers and sentence-transformers load it."""
     config = model.encoder.config
-    architecture = _ARCHITECTURES.get(config.model_type, "CamembertModel")
-    _write_json(place / "config.json", {**config.raw, "architectures": [architecture], "dtype": "float32"})
+    changes = {"architectures": [config.architecture.model], "dtype": "float32"}
+    _write_json(place / "config.json", {**config.raw, **changes})
     save_tensors(to_checkpoint(model.encoder), place / "model.safetensors", metadata={"format": "pt"})
     for name, content in model.tokenizer_files.items():
         (place / name).write_bytes(content)

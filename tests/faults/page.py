@@ -14,15 +14,16 @@ _BEGIN, _END = "<!-- measured -->\n", "<!-- end of measured -->\n"
 
 
 def table_of(results: Path) -> str:
-    """A row for each fault that was tried."""
+    """A row for each fault, with how often it was tried."""
     found = json.loads(results.read_text(encoding="utf-8"))
     lines = ["| row | fault | must happen | as it must be |", "|---|---|---|---|"]
     for row, fault in FAULTS.items():
+        share, more = "not measured yet", ""
         if row in found:
             cases, failed = len(_tried(found[row])), len(found[row]["failures"])
             share = f"{cases - failed:,} of {cases:,}"
             more = f" (the full run has {found[row]['of']:,})" if found[row]["of"] > cases else ""
-            lines.append(f"| `{row}` | {fault.title} | {fault.must} | {share}{more} |")
+        lines.append(f"| `{row}` | {fault.title} | {fault.must} | {share}{more} |")
     return "\n".join(lines) + "\n"
 
 

@@ -46,7 +46,6 @@ def run_row(bench: Bench, row: str, *, first: int, every: int, count: int | None
         "of": whole,
         "tried": [[numbers.start, numbers.stop, numbers.step]],
         "failures": failures,
-        "seconds": round(time.monotonic() - began),
         "date": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -59,12 +58,10 @@ def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
         return now
     again = {number for start, stop, step in now["tried"] for number in range(start, stop, step)}
     failures = {number: problem for number, problem in before["failures"].items() if int(number) not in again}
-    seconds = before["seconds"] + now["seconds"]
     return {
         **now,
         "tried": before["tried"] + now["tried"],
         "failures": {**failures, **now["failures"]},
-        "seconds": seconds,
     }
 
 

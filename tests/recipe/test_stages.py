@@ -187,7 +187,7 @@ stages:
             "stages: [{stages: []}, {}]",
             "recipe.yaml:7: stages.0.stages: applies to the whole run; move it to the top level",
         ),
-        ("stages: [{extends: x}, {}]", "recipe.yaml:7: stages.0: unknown key 'extends'; allowed: batch_size, "),
+        ("stages: [{extends: x}, {}]", "recipe.yaml:7: stages.0: unknown key 'extends'; allowed: "),
         ("stages: [{steps: 3, epochs: 3}]", "recipe.yaml:7: give epochs or steps, not both; null removes one"),
         ("stages: [{poolingg: max}, {}]", "recipe.yaml:7: stages.0: unknown key 'poolingg'; allowed: "),
     ],

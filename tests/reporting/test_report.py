@@ -10,6 +10,7 @@ import pytest
 import plait
 from hostile import HOSTILE, KINDS
 from plait.errors import RequestError, RunError
+from plait.files import read_json_with_digest, write_json_with_digest
 from plait.reporting import extra
 from plait.reporting.report import report_text, write_run_report
 from small_runs import Recorder
@@ -101,8 +102,9 @@ def test_text_has_scores_classes_and_mistakes(hostile_run):
 
 def test_a_run_without_its_data_still_has_scores_and_curves(hostile_run, tmp_path):
     shutil.copytree(hostile_run, tmp_path / "run")
-    record = (tmp_path / "run/run.json").read_text().replace(str(hostile_run.parent / "data"), "/nowhere")
-    (tmp_path / "run/run.json").write_text(record)
+    record, _ = read_json_with_digest(tmp_path / "run/run.json")
+    moved = json.loads(json.dumps(record).replace(str(hostile_run.parent / "data"), "/nowhere"))
+    write_json_with_digest(tmp_path / "run/run.json", moved)
     page = plait.report(tmp_path / "run")
     html = page.read_text(encoding="utf-8")
     assert page == tmp_path / "run/report.html"

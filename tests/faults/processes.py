@@ -171,6 +171,7 @@ def can_break_disks() -> bool:
 def start_server(encoder: Path) -> None:
     """Start the server that cases are forked from, warmed up, with the shim that lets the disk fail."""
     context = multiprocessing.get_context("forkserver")
+    forkserver._forkserver._stop()  # another test may have started one without the shim
     context.set_forkserver_preload(_PRELOAD)
     before = dict(os.environ)
     os.environ |= {"OMP_NUM_THREADS": "1", ENCODER: str(encoder)}

@@ -10,6 +10,7 @@ from search_corpus import TEXTS, write_corpus
 
 __all__ = ["plait"]
 
+
 @pytest.fixture(scope="package")
 def predictor(tiny_bert) -> Predictor:
     return load(tiny_bert)

@@ -29,7 +29,7 @@ __all__ = ["command"]
     help="How it is searched; auto means faiss from 200,000 rows on, if it is installed.",
 )
 @click.option("--delete", "deleted", multiple=True, metavar="ID", help="Delete a row of the index; repeatable.")
-@click.option("--check", is_flag=True, help="Verify the files of the index, and measure recall@10 against exact search.")
+@click.option("--check", is_flag=True, help="Verify its files, and measure recall@10 against exact search.")
 @engine_option
 @click.option("--workers", type=click.IntRange(min=1), help="Encode with this many processes instead of threads.")
 @encoding_option("the corpus")

@@ -154,7 +154,9 @@ def _write_corpus(
         place.mkdir()
         write_json(place / _CORPUS, request)
     elif changed := [key for key, value in read_json(place / _CORPUS).items() if request[key] != value]:
-        raise RequestError(f"{folder}: its {', '.join(changed)} changed since it was begun; start again without --resume")
+        raise RequestError(
+            f"{folder}: its {', '.join(changed)} changed since it was begun; start again without --resume"
+        )
     errors = folder / BAD_ROWS_FILE
     vectors = place / VECTORS_FILE
     if not vectors.is_file():

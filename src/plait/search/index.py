@@ -129,15 +129,22 @@ class Index:
         if vectors_mD.ndim != 2 or vectors_mD.shape[1] != self.record.width:
             found = " × ".join(map(str, vectors_mD.shape))
             raise RequestError(f"the argument `vectors`: expected queries × {self.record.width}, found {found}")
-        scores_mk, segments_mk, rows_mk = self._nearest(unit_vectors(vectors_mD), top_k)
+        queries_mD = unit_vectors(vectors_mD)
+        _, segments_mk, rows_mk = self._nearest(queries_mD, top_k)
         return [
-            [
-                self._hit(segment, row, score)
-                for score, segment, row in zip(*query, strict=True)
-                if score > -np.inf
-            ]
-            for query in zip(scores_mk.tolist(), segments_mk.tolist(), rows_mk.tolist(), strict=True)
+            self._hits(query_D, [place for place in zip(*places, strict=True) if place[1] >= 0])
+            for query_D, *places in zip(queries_mD, segments_mk.tolist(), rows_mk.tolist(), strict=True)
         ]
+
+    def _hits(self, query_D: np.ndarray, places: list[tuple[int, int]]) -> list[Hit]:
+        """The hits at these segments and rows.
+
+        Their scores are computed again in float64, so that they do not depend on the queries beside this one.
+        """
+        vectors_kD = [self.segments[segment].vectors_nD[row] for segment, row in places]
+        scores_k = np.array([vector_D.astype(np.float64) @ query_D for vector_D in vectors_kD]).astype(np.float32)
+        order = np.argsort(-scores_k, kind="stable").tolist()
+        return [self._hit(*places[place], score=float(scores_k[place])) for place in order]
 
     def _nearest(
         self, queries_mD: np.ndarray, k: int, *, exact: bool = False
@@ -152,7 +159,7 @@ class Index:
         scores_mk, places_mk = best_of(scores_mc, None, k)
         return scores_mk, places_mk // k, np.take_along_axis(rows_mc, places_mk, 1)
 
-    def _hit(self, segment: int, number: int, score: float) -> Hit:
+    def _hit(self, segment: int, number: int, *, score: float) -> Hit:
         name, row = self.segments[segment].row(number)
         assert name is not None, "bad rows are deleted"
         return Hit(name, score, str(row[self.record.text]), row)
@@ -280,5 +287,3 @@ def changing(folder: Path) -> Iterator[None]:
         if not held:
             raise RequestError(f"{folder}: another process is changing this index; wait until it is done")
         yield
-
-

@@ -119,9 +119,9 @@ def _digest(name: str | None) -> bytes:
 
 
 def write_segment(folder: Path, rows: Iterable[IdRow], kind: str, progress: Progress) -> SegmentRecord:
-    """Write everything of a segment whose vectors are there already; a row without an id, or with an old one, is deleted.
+    """Write everything of a segment whose vectors are there already; a row without an id is deleted.
 
-    Of several rows with the same id the last one counts.
+    Of several rows with the same id, the last one counts.
     """
     offsets, bad, digests = array("Q", [0]), array("q"), bytearray()
     with (folder / _ROWS).open("wb") as file:

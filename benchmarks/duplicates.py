@@ -4,7 +4,8 @@
 
 Pairs that Quora labelled are the judge. recall: the share of labelled duplicates that end up in one group; precision:
 of all labelled pairs in one group, the share that is labelled as duplicates. All three read the same vectors of MiniLM;
-`plait, pair head` asks a head that was solved on Quora's training pairs. Needs semhash.
+`plait, pair head` asks a head that was solved on Quora's training pairs. Needs
+benchmarks/peers/search.txt.
 """
 
 import time

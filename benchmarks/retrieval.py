@@ -3,7 +3,8 @@
     python benchmarks/retrieval.py [--model MODEL]
 
 Quora's dev file; the question itself is left out of its own results. `both` fuses the two lists of 100 by reciprocal
-rank (1 / (60 + rank)) or by a weighted sum of scores that are scaled to 0..1. Needs bm25s.
+rank (1 / (60 + rank)) or by a weighted sum of scores that are scaled to 0..1. Needs
+benchmarks/peers/search.txt.
 """
 
 import argparse

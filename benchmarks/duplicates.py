@@ -22,9 +22,9 @@ from plait.search.duplicates import find_leaders
 from plait.search.neighbours import near_pairs
 
 RECALLS = (0.5, 0.6, 0.7, 0.8)
-COSINES = np.round(np.arange(0.995, 0.6, -0.005), 3)
-PROBABILITIES = np.round(np.concatenate([np.arange(0.99, 0.5, -0.01), np.arange(0.5, 0.02, -0.02)]), 3)
-FLOORS = (0.5, 0.6, 0.7, 0.75)  # the cosine from which a head is asked
+COSINES = np.round(np.arange(0.96, 0.68, -0.01), 2)
+PROBABILITIES = np.round(np.arange(0.95, 0.04, -0.025), 3)
+FLOORS = (0.5, 0.7)  # the cosine from which a head is asked
 
 
 class Vectors:
@@ -85,13 +85,15 @@ def main() -> None:
         ]
     began = time.process_time()
     theirs = SemHash.from_records(texts, model=Vectors(texts, vectors_nD))
+    result = theirs.self_deduplicate(threshold=float(COSINES[-1]))
+    seconds["semhash"] = time.process_time() - began
     curves["semhash"] = []
-    for limit in COSINES:
+    for limit in COSINES[::-1]:
+        result.rethreshold(float(limit))
         group = itself.copy()
-        for one in theirs.self_deduplicate(threshold=float(limit)).filtered:
+        for one in result.filtered:
             group[number[one.record]] = number[one.duplicate_of]
-        curves["semhash"].append((*judge(group, pairs), limit))
-        seconds.setdefault("semhash", time.process_time() - began)
+        curves["semhash"].insert(0, (*judge(group, pairs), limit))
     for name, curve in curves.items():
         cells = []
         for recall in RECALLS:

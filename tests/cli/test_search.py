@@ -22,10 +22,10 @@ def test_build_describe_change_and_check(plait, built, tiny_bert):
     assert plait("index", built / "index")[0] == f"40 rows in {built}/index, embedded by {tiny_bert}\n"
     write_corpus(built / "more.csv", range(38, 45))
     out, _ = plait("index", built / "index", "--corpus", built / "more.csv")
-    assert out.splitlines()[0] == "7 rows were added or replaced"
+    assert out.splitlines()[0] == "rows added or replaced: 7"
     out, _ = plait("index", built / "index", "--delete", "n1", "--delete", "other", "--check")
     assert out.splitlines() == [
-        "1 rows were deleted; 1 ids were not found",
+        "rows deleted: 1; ids that were not found: 1",
         "every file is intact; recall@10 against exact search: 1.000",
         f"44 rows in {built}/index, embedded by {tiny_bert}",
     ]

@@ -102,7 +102,7 @@ def test_the_command_writes_groups(plait, tiny_bert, tmp_path):
     file = tmp_path / "texts.csv"
     file.write_text("id,text\na,the dog ran\nb,why\nc,\nd,the dog ran\n")
     out, _ = plait("duplicates", file, "--model", tiny_bert, "--at-least", 0.9999, "--out", tmp_path / "groups.csv")
-    assert "3 texts, 1 of them duplicates in 1 groups, by cosine of at least 0.9999: " in out
+    assert "texts: 3, duplicates: 1, groups: 1, by cosine of at least 0.9999: " in out
     with (tmp_path / "groups.csv").open() as lines:
         rows = {row["id"]: row for row in csv.DictReader(lines)}
     assert [rows[name]["duplicate_of"] for name in "abcd"] == ["", "", "", "0"]
@@ -173,7 +173,7 @@ def test_the_cluster_command(plait, tiny_bert, tmp_path):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     arguments = ("cluster", file, "--model", tiny_bert, "--at-least", 0.9, "--smallest", 3)
     out, _ = plait(*arguments, "--out", tmp_path / "clusters.jsonl")
-    assert "40 texts in " in out and "clusters.jsonl" in out
+    assert "texts: 40, clusters: " in out and "clusters.jsonl" in out
     written = [json.loads(line) for line in (tmp_path / "clusters.jsonl").read_text().splitlines()]
     result = json.loads(plait(*arguments, "--json")[0].splitlines()[-1])
     assert [row["place"] for row in written] == list(range(40)) and result["clusters"]

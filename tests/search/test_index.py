@@ -119,7 +119,7 @@ def test_a_repeated_id_keeps_its_last_row(predictor, tmp_path):
     rows = [{"name": "a", "text": "the dog"}, {"name": "b", "text": "the cat"}, {"name": "a", "text": "the river"}]
     index = plait.index(predictor, rows, tmp_path / "index", text="text", id="name", progress=Notes())
     assert len(index) == 2 and index.search("the river", top_k=1)[0].id == "a"
-    assert notes == ["1 rows repeat an id; the last of each was indexed"]
+    assert notes == ["rows that repeat an id, of which only the last was indexed: 1"]
 
 
 def test_bad_rows_are_left_out_and_listed(predictor, tmp_path):
@@ -183,6 +183,10 @@ def test_wrong_requests(predictor, corpus, tmp_path, index):
         plait.index(predictor, corpus, tmp_path / "new", text="text", resume=True)
     with pytest.raises(RequestError, match="`kind`: expected auto, exact, faiss, found 'hnsw'"):
         plait.index(predictor, corpus, tmp_path / "new", kind="hnsw")
+    (tmp_path / "empty.csv").write_text("text,name\n")
+    with pytest.raises(DataError, match=r"empty.csv: has no rows; there is nothing to index"):
+        plait.index(predictor, tmp_path / "empty.csv", tmp_path / "new", text="text")
+    assert not (tmp_path / "new").exists()
     with pytest.raises(RequestError, match="`ids`: expected a list of ids"):
         index.delete("n1")
     with pytest.raises(RequestError, match=r"nothing.csv: no such file"):
@@ -254,6 +258,15 @@ def test_a_reader_of_a_replaced_record_opens_the_new_one(index, monkeypatch):
     load = IndexRecord.load
     monkeypatch.setattr(IndexRecord, "load", staticmethod(lambda folder: next(records, None) or load(folder)))
     assert len(plait.Index(index.folder)) == len(TEXTS) - 60
+
+
+def test_a_reader_is_not_disturbed_by_a_merge(index, predictor):
+    reader = plait.Index(index.folder, model=predictor)
+    index.delete([f"n{number}" for number in range(60)])
+    assert not (index.folder / reader.record.segments[0].name).exists()
+    assert reader.search(TEXTS[3], top_k=1)[0].id == "n3" and sum(len(block.ids) for block in reader.blocks(9)) == 80
+    reader.reopen()
+    assert len(reader) == 20 and reader.search(TEXTS[3], top_k=1)[0].id != "n3"
 
 
 def test_opening_and_searching_by_vectors_needs_no_torch(index):

@@ -83,9 +83,9 @@ def command(
         print_table(screen, ("texts", "cosine with the centre", "most typical text"), rows)
     if (more := len(found.clusters) - _SHOWN) > 0:
         screen.print(f"… and {more:,} smaller clusters")
-    rest = f", {found.unclustered:,} in none" if found.unclustered else ""
+    rest = f", texts in none: {found.unclustered:,}" if found.unclustered else ""
     screen.print(
-        f"{found.texts:,} texts in {len(found.clusters):,} clusters{rest}"
+        f"texts: {found.texts:,}, clusters: {len(found.clusters):,}{rest}"
         + (f": {out}" if out else "; --out FILE writes them"),
         soft_wrap=True,
     )

@@ -86,7 +86,7 @@ def command(
     if (more := len(found.groups) - _SHOWN) > 0:
         screen.print(f"… and {more:,} more groups")
     screen.print(
-        f"{found.texts:,} texts, {found.texts - found.kept:,} of them duplicates in {len(found.groups):,} groups, "
+        f"texts: {found.texts:,}, duplicates: {found.texts - found.kept:,}, groups: {len(found.groups):,}, "
         f"by {found.by} of at least {found.at_least:g}" + (f": {out}" if out else "; --out FILE writes them"),
         soft_wrap=True,
     )

@@ -112,10 +112,12 @@ def command(
         print_json({"kind": "result", "index": found.folder, **about})
         return
     if "added" in facts:
-        click.echo(f"{facts['added']:,} rows were added or replaced")
+        click.echo(f"rows added or replaced: {facts['added']:,}")
     if "deleted" in facts:
         missing = len(set(deleted)) - int(str(facts["deleted"]))
-        click.echo(f"{facts['deleted']:,} rows were deleted" + (f"; {missing:,} ids were not found" if missing else ""))
+        click.echo(
+            f"rows deleted: {facts['deleted']:,}" + (f"; ids that were not found: {missing:,}" if missing else "")
+        )
     if check:
         click.echo(f"every file is intact; recall@10 against exact search: {facts['recall']:.3f}")
     click.echo(f"{len(found):,} rows in {found.folder}, embedded by {found.record.model}")

@@ -15,7 +15,7 @@ from plait.search.record import AnnRecord
 
 __all__ = ["APPROXIMATE_FROM", "Approximate", "build_approximate", "faiss_or_error", "has_faiss", "recall_of"]
 
-APPROXIMATE_FROM = 200_000  # rows, from which `auto` means faiss: below, an exact search takes some 50 ms
+APPROXIMATE_FROM = 200_000  # rows, from which `auto` means faiss: below, an exact search takes some 30 ms of one core
 _TRAINED_ON = 64  # vectors for each list
 _BLOCK_ROWS = 65_536
 _SAMPLE = 256  # queries to choose the number of probes by

@@ -163,14 +163,17 @@ def _write_corpus(
         has_parts = (place / f".{VECTORS_FILE}.parts" / "journal.jsonl").is_file()
         run_job(job, str(corpus), str(vectors), "npy", shown, resume=resume and has_parts, errors=errors)
     count = len(np.load(vectors, mmap_mode="r"))
+    if not count:
+        rmtree(place)
+        raise DataError(f"{corpus}: has no rows; there is nothing to index")
     numbered = _Numbered(record, corpus, encoding, errors)
     new = write_segment(place, numbered.rows(), record.kind, shown)
     if new.rows != count:
         raise RequestError(f"{corpus}: changed while it was indexed; start again")
     if numbered.bad:
-        shown.note(f"{numbered.bad:,} bad rows were left out: {errors}")
+        shown.note(f"bad rows that were left out: {numbered.bad:,}, listed in {errors}")
     if repeats := new.deleted - numbered.bad:
-        shown.note(f"{repeats:,} rows repeat an id; the last of each was indexed")
+        shown.note(f"rows that repeat an id, of which only the last was indexed: {repeats:,}")
     changed_record = replace(
         record,
         next_segment=record.next_segment + 1,

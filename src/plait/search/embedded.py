@@ -64,7 +64,7 @@ def embed_source(
         if not done.rows - done.bad:
             raise RequestError(f"{file}: has no row with a text")
         if done.bad:
-            progress.note(f"{done.bad:,} bad rows were left out; plait embed lists them")
+            progress.note(f"bad rows that were left out: {done.bad:,}; plait embed lists them")
         vectors_nD = np.load(folder / "vectors.npy", mmap_mode="r")
         (rows,) = np.nonzero(~np.isnan(vectors_nD[:, 0]))
         records = open_table(file, encoding=encoding).records

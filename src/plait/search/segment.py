@@ -8,7 +8,6 @@ import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +40,12 @@ class Segment:
                 raise SearchIndexError(f"{folder / name}: has another size than it was written with; {_AGAIN}")
         self.vectors_nD: np.ndarray = np.load(folder / VECTORS_FILE, mmap_mode="r")
         self._offsets: np.ndarray = np.load(folder / _OFFSETS, mmap_mode="r")
+        self.keys: np.ndarray = np.load(folder / _KEYS, mmap_mode="r")  # a number for each id, by `keys_of`
+        # All files are mapped now, so that they can be read after another process has merged and deleted them.
+        self._rows: np.ndarray = np.memmap(folder / _ROWS, np.uint8, "r") if record.rows else np.empty(0, np.uint8)
         empty = np.empty(0, np.int64)
         self.deleted: np.ndarray = np.load(folder / record.deleted_file) if record.deleted_file else empty
         self._ann = Approximate(folder / _ANN, record.ann) if record.ann else None
-
-    @cached_property
-    def keys(self) -> np.ndarray:
-        """A number for each id, by `keys_of`."""
-        keys: np.ndarray = np.load(self.folder / _KEYS, mmap_mode="r")
-        return keys
 
     def nearest(self, queries_mD: np.ndarray, k: int, *, exact: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """The cosines and numbers of the nearest rows, as `nearest_rows`."""
@@ -60,14 +56,12 @@ class Segment:
     def row(self, number: int) -> IdRow:
         """The id of a row, and the row."""
         start, end = self._offsets[number : number + 2].tolist()
-        with (self.folder / _ROWS).open("rb") as file:
-            file.seek(start)
-            return _parsed(file.read(end - start))
+        found: IdRow = tuple(json.loads(self._rows[start:end].tobytes()))
+        return found
 
     def rows(self) -> Iterator[IdRow]:
         """All rows, deleted ones included."""
-        with (self.folder / _ROWS).open("rb") as file:
-            yield from map(_parsed, file)
+        yield from map(self.row, range(self.record.rows))
 
     @property
     def live(self) -> np.ndarray:
@@ -90,6 +84,7 @@ class Segment:
         name = f"deleted-{len(deleted)}.npy"
         np.save(self.folder / name, deleted)
         sync(self.folder / name)
+        sync(self.folder)
         files = {key: facts for key, facts in self.record.files.items() if key != self.record.deleted_file}
         files[name] = record_file(self.folder / name)
         return replace(self.record, deleted=len(deleted), deleted_file=name, files=files)
@@ -102,11 +97,6 @@ class Segment:
 
 
 _AGAIN = "build the index again, or copy it again"
-
-
-def _parsed(line: bytes) -> IdRow:
-    found: tuple[str | None, dict[str, object]] = tuple(json.loads(line))
-    return found
 
 
 def keys_of(ids: Sequence[str | None]) -> np.ndarray:
@@ -150,6 +140,7 @@ def write_segment(folder: Path, rows: Iterable[IdRow], kind: str, progress: Prog
         progress.note(f'{count:,} rows are searched exactly; pip install "plait[search]" makes large indexes faster')
     for name in names:
         sync(folder / name)
+    sync(folder)
     files = {name: record_file(folder / name) for name in names}
     listed = names[4] if len(deleted) else None
     return SegmentRecord(folder.name, count, len(deleted), files, listed, ann)

@@ -169,6 +169,22 @@ def test_damage_is_found(index):
         plait.Index(segment)
 
 
+@pytest.mark.parametrize(("key", "name"), [("name", "../000001"), ("name", "/etc"), ("deleted_file", "../x.npy")])
+def test_a_record_cannot_lead_out_of_its_folder(index, key, name):
+    record = json.loads((index.folder / "index.json").read_text())
+    record["segments"][0][key] = name
+    (index.folder / "index.json").write_text(json.dumps(record))
+    with pytest.raises(SearchIndexError, match="is damaged"):
+        plait.Index(index.folder)
+
+
+def test_changes_leave_other_folders_alone(index):
+    (index.folder / "notes").mkdir()
+    (index.folder / "000099").mkdir()
+    index.delete(["n1"])
+    assert (index.folder / "notes").is_dir() and not (index.folder / "000099").exists()
+
+
 def test_wrong_requests(predictor, corpus, tmp_path, index):
     with pytest.raises(RequestError, match="is an index already; add to it, or choose another `out`"):
         plait.index(predictor, corpus, index.folder, text="text")

@@ -35,6 +35,7 @@ def command(
     workers: int | None,
     encoding: str,
     prefix: str,
+    safe_csv: bool,
     resume: bool,
     errors: Path | None,
     column: str | None,
@@ -79,5 +80,6 @@ def command(
         errors=errors,
         encoding=encoding,
         prefix=prefix,
+        safe_csv=safe_csv,
         as_json=as_json,
     )

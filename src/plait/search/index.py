@@ -18,7 +18,7 @@ from plait.inference.cosines import unit_vectors
 from plait.progress import Progress, SilentProgress
 from plait.search.approximate import recall_of
 from plait.search.nearest import best_of
-from plait.search.record import IndexRecord, SegmentRecord
+from plait.search.record import SEGMENT_NAME, IndexRecord, SegmentRecord
 from plait.search.segment import Segment, merge_segments
 
 if TYPE_CHECKING:
@@ -249,10 +249,10 @@ class Index:
         self._remove_others()
 
     def _remove_others(self) -> None:
-        """Delete what the record does not name."""
+        """Delete segments and files of segments that the record does not name."""
         names = {one.name: one for one in self.record.segments}
         for folder in self.folder.iterdir():
-            if not folder.is_dir():
+            if not folder.is_dir() or not SEGMENT_NAME.fullmatch(folder.name):
                 continue
             if folder.name not in names:
                 rmtree(folder)

@@ -1,5 +1,6 @@
 """index.json: what an index holds, and the digests of its files."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -9,9 +10,20 @@ from plait import __version__
 from plait.errors import SearchIndexError
 from plait.files import read_json, sha256_of, write_json
 
-__all__ = ["RECORD_FILE", "AnnRecord", "FileRecord", "IndexRecord", "SegmentRecord", "is_index", "record_file"]
+__all__ = [
+    "RECORD_FILE",
+    "SEGMENT_NAME",
+    "AnnRecord",
+    "FileRecord",
+    "IndexRecord",
+    "SegmentRecord",
+    "is_index",
+    "record_file",
+]
 
 RECORD_FILE = "index.json"
+SEGMENT_NAME = re.compile(r"\d{6}")
+_FILE_NAME = re.compile(r"[a-z]+(-\d+)?\.(npy|jsonl|faiss)")
 _FORMAT = 1  # an index once written opens for ever
 
 
@@ -84,14 +96,18 @@ class IndexRecord:
             value.pop("plait")
             segments = tuple(map(_segment, value.pop("segments")))
             return IndexRecord(**value, segments=segments)
-        except (AttributeError, KeyError, TypeError):
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise SearchIndexError(f"{folder}/{RECORD_FILE}: is damaged; build the index again") from None
 
 
 def _segment(value: dict[str, Any]) -> SegmentRecord:
     files = {name: FileRecord(**facts) for name, facts in value.pop("files").items()}
     ann = value.pop("ann")
-    return SegmentRecord(**value, files=files, ann=ann and AnnRecord(**ann))
+    found = SegmentRecord(**value, files=files, ann=ann and AnnRecord(**ann))
+    named = [*files, *([found.deleted_file] if found.deleted_file else [])]
+    if not SEGMENT_NAME.fullmatch(found.name) or not all(map(_FILE_NAME.fullmatch, named)):
+        raise ValueError("a name that leads out of the folder")
+    return found
 
 
 def is_index(folder: str | Path) -> bool:

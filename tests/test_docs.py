@@ -318,11 +318,11 @@ def test_commands_and_code_of_search_run(folder, monkeypatch, capsys):
         assert [row["id_1"] != "" for row in csv.DictReader(file)] == [True] * 60
     code = blocks("docs/search.md", "python")
     assert "qdrant_client" in code[QDRANT] and "psycopg" in code[POSTGRES]
-    shown = []
+    shown = {}
     for number in (INDEX, DUPLICATES, CLUSTERS):
         capsys.readouterr()
         exec(compile(code[number], f"docs/search.md, block {number}", "exec"), {})
-        shown.append(capsys.readouterr().out.splitlines())
+        shown[number] = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in shown[INDEX]] == ["a", "1"] and shown[INDEX][1] == "1 1.0"
     assert shown[DUPLICATES][0].startswith("60 ") and len(shown[CLUSTERS]) == 3
 

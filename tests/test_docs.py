@@ -307,6 +307,27 @@ def test_commands_and_code_of_export_run(folder):
     assert run_python(code, folder) == "onnx (1, 16)\n"
 
 
+# The Python blocks of docs/search.md; those of databases run in tests/slow/test_databases.py.
+INDEX, QDRANT, POSTGRES, DUPLICATES, CLUSTERS = range(5)
+
+
+def test_commands_and_code_of_search_run(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    for command in "".join(blocks("docs/search.md", "sh")).splitlines():
+        cli(shlex.split(command)[1:], standalone_mode=False)
+    with (folder / "found.csv").open(encoding="utf-8") as file:
+        assert [row["id_1"] != "" for row in csv.DictReader(file)] == [True] * 60
+    code = blocks("docs/search.md", "python")
+    assert "qdrant_client" in code[QDRANT] and "psycopg" in code[POSTGRES]
+    shown = {}
+    for number in (INDEX, DUPLICATES, CLUSTERS):
+        capsys.readouterr()
+        exec(compile(code[number], f"docs/search.md, block {number}", "exec"), {})
+        shown[number] = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in shown[INDEX]] == ["a", "1"] and shown[INDEX][1] == "1 1.0"
+    assert shown[DUPLICATES][0].startswith("60 ") and len(shown[CLUSTERS]) == 3
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_commands_and_code_of_serving_run(folder):
     address = "http://127.0.0.1:8000"
@@ -328,6 +349,7 @@ def test_limits_of_serving_are_documented():
         limits.tokens,
         limits.queue_tokens,
         limits.cells,
+        limits.hits,
         limits.connections,
     ):
         assert f"| {number:,} |" in page

@@ -22,6 +22,7 @@ LEVELS = [
     {"model"},
     {"runs", "plugins"},
     {"resolve", "evaluation", "inference", "export"},
+    {"search"},
     {"training", "drafting", "serving"},
     {"experiments", "sklearn"},
     {"reporting"},

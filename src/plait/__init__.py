@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from plait.recipe.schema import Recipe
     from plait.reporting.report import report
     from plait.runs.result import Result
+    from plait.search.build import index
+    from plait.search.cluster import Clusters, cluster
+    from plait.search.duplicates import Duplicates, duplicates
+    from plait.search.index import Hit, Index
     from plait.serving.client import AsyncClient, Client
     from plait.training.check import Check, check
     from plait.training.clean import CleanedTask, LabelError, clean
@@ -45,9 +49,13 @@ __all__ = [
     "Check",
     "CleanedTask",
     "Client",
+    "Clusters",
     "DraftedRecipe",
+    "Duplicates",
     "Evaluation",
     "Explanation",
+    "Hit",
+    "Index",
     "LabelError",
     "ModelComparison",
     "PlaitError",
@@ -64,9 +72,12 @@ __all__ = [
     "calibrate",
     "check",
     "clean",
+    "cluster",
     "compare",
     "compare_single_task",
+    "duplicates",
     "evaluate",
+    "index",
     "init",
     "load",
     "push",
@@ -87,9 +98,13 @@ _MODULES = {
     "CleanedTask": "plait.training.clean",
     "Client": "plait.serving.client",
     "ModelComparison": "plait.evaluation.compare",
+    "Clusters": "plait.search.cluster",
     "DraftedRecipe": "plait.drafting.init",
+    "Duplicates": "plait.search.duplicates",
     "Evaluation": "plait.evaluation.evaluate_model",
     "Explanation": "plait.inference.explanation",
+    "Hit": "plait.search.index",
+    "Index": "plait.search.index",
     "LabelError": "plait.training.clean",
     "PlaitError": "plait.errors",
     "Prediction": "plait.inference.prediction",
@@ -104,9 +119,12 @@ _MODULES = {
     "calibrate": "plait.evaluation.calibrate_model",
     "check": "plait.training.check",
     "clean": "plait.training.clean",
+    "cluster": "plait.search.cluster",
     "compare": "plait.evaluation.compare",
     "compare_single_task": "plait.evaluation.compare",
+    "duplicates": "plait.search.duplicates",
     "evaluate": "plait.evaluation.evaluate_model",
+    "index": "plait.search.build",
     "init": "plait.drafting.init",
     "load": "plait.inference.predictor",
     "push": "plait.model.directory.push",

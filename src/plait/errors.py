@@ -6,6 +6,7 @@ PlaitError
 ├── EncoderError     a checkpoint cannot be found, or does not match its own config
 ├── ModelError       a model directory is incomplete, modified, or of a newer format
 ├── RunError         a run directory cannot be used in this way
+├── SearchIndexError an index is incomplete, modified, or of another model
 ├── RequestError     a call or command asks for something that the model cannot do
 ├── NotFiniteError   a loss, gradient, weight or output became infinite or NaN
 └── ExecutionError   a valid request failed while running
@@ -25,6 +26,7 @@ __all__ = [
     "RecipeError",
     "RequestError",
     "RunError",
+    "SearchIndexError",
     "did_you_mean",
     "is_out_of_memory",
 ]
@@ -72,6 +74,10 @@ class ModelError(PlaitError):
 
 class RunError(PlaitError):
     """A run directory cannot be used in this way."""
+
+
+class SearchIndexError(PlaitError):
+    """An index is incomplete, modified, or of another model."""
 
 
 class RequestError(PlaitError):

@@ -32,6 +32,7 @@ ROUTES = [
     ("POST", "/analyze"),
     ("POST", "/similarity"),
     ("POST", "/rerank"),
+    ("POST", "/search"),
     ("GET", "/model"),
 ]
 

@@ -21,6 +21,7 @@ __all__ = [
     "complete_suite",
     "complete_task",
     "complete_task_file",
+    "complete_task_of_option",
 ]
 
 
@@ -41,6 +42,12 @@ def complete_suite(ctx: click.Context, param: click.Parameter, incomplete: str) 
 def complete_task(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The tasks of the model."""
     return [CompletionItem(name) for name in _model_tasks(ctx) if name.startswith(incomplete)]
+
+
+def complete_task_of_option(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The tasks of the model that --model names, and cosine."""
+    names = (*_tasks_of(Path(str(ctx.params.get("model") or ""))), "cosine")
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def complete_task_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -79,8 +86,12 @@ def _first_argument(ctx: click.Context, name: str) -> str:
 
 
 def _model_tasks(ctx: click.Context) -> Sequence[str]:
+    """The tasks of the model that is the first argument."""
+    return _tasks_of(Path(_first_argument(ctx, "model")))
+
+
+def _tasks_of(model: Path) -> Sequence[str]:
     """The names of the tasks in plait.json of a model directory or a run."""
-    model = Path(_first_argument(ctx, "model"))
     for folder in (model, model / "best"):
         try:
             return [task["name"] for task in json.loads((folder / "plait.json").read_text(encoding="utf-8"))["tasks"]]

@@ -34,6 +34,14 @@ def _limit(name: str, default: int, about: str) -> Callable[[_Command], _Command
     metavar="FILE",
     help=f"A file with the token that clients must send.  [default: the variable {TOKEN_VARIABLE}]",
 )
+@click.option(
+    "--index",
+    "indexes",
+    multiple=True,
+    type=click.Path(),
+    metavar="[NAME=]INDEX",
+    help="An index of one of the models, for /search; repeatable.",
+)
 @engine_option
 @click.option(
     "--workers",
@@ -59,6 +67,7 @@ def command(
     host: str,
     port: int,
     token_file: Path | None,
+    indexes: tuple[str, ...],
     engine: str,
     workers: int | None,
     timeout: float,
@@ -87,7 +96,16 @@ def command(
         connections=max_connections,
     )
     given = {} if workers is None else {"workers": workers}
-    settings = Settings(name_models(models), host, port, read_token(token_file), engine, limits=limits, **given)
+    settings = Settings(
+        name_models(models),
+        host,
+        port,
+        read_token(token_file),
+        engine,
+        limits=limits,
+        indexes=name_models(indexes, "index"),
+        **given,
+    )
     try:
         from plait.serving.server import run_server
     except ImportError as error:

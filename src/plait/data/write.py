@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 
 from plait.data.labels import as_number
@@ -37,7 +37,7 @@ def csv_cell(cell: object) -> str:
     return _LIST_SEPARATOR.join(cell) if isinstance(cell, tuple) else as_text(cell)
 
 
-def json_line(row: Mapping[str, object]) -> bytes:
+def json_line(row: Mapping[str, object] | Sequence[object]) -> bytes:
     """A row as one line of JSON, in UTF-8; a lone surrogate, which UTF-8 cannot encode, is escaped."""
     try:
         line = json.dumps(row, ensure_ascii=False, default=str).encode()

@@ -40,12 +40,12 @@ class Done:
     errors: Path | None  # where the bad rows are listed
 
 
-def output_kind(path: str, allowed: Sequence[str]) -> str:
+def output_kind(path: str, allowed: Sequence[str], option: str = "--output") -> str:
     """The file format that the name of an output implies."""
     kind = Path(path).suffix.removeprefix(".").lower()
     if kind not in allowed:
         *firsts, last = (f".{name}" for name in allowed)
-        raise RequestError(f"--output {path}: unknown file format; use {', '.join(firsts)} or {last}")
+        raise RequestError(f"{option} {path}: unknown file format; use {', '.join(firsts)} or {last}")
     return kind
 
 

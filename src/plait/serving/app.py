@@ -14,6 +14,7 @@ from plait.serving.errors import ApiError, error_body
 from plait.serving.middleware import Authorization, BodyLimits, RequestRecord
 from plait.serving.openai_routes import openai_router
 from plait.serving.routes import router
+from plait.serving.search_routes import search_router
 from plait.serving.service import Service
 
 __all__ = ["make_app"]
@@ -36,6 +37,7 @@ def make_app(service: Service) -> FastAPI:
     app.state.service = service
     app.include_router(openai_router)
     app.include_router(router)
+    app.include_router(search_router)
     app.add_api_route("/docs", _sends(_FOLDER / "docs.html"), include_in_schema=False)
     for file in (_FOLDER / "page").iterdir():
         path = "/" if file.name == "index.html" else f"/{file.name}"

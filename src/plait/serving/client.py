@@ -17,6 +17,7 @@ import numpy as np
 from plait.errors import ExecutionError, RequestError
 from plait.inference.explanation import ExplainedWord, Explanation
 from plait.inference.prediction import Prediction
+from plait.search.index import Hit
 
 __all__ = ["AsyncClient", "Client"]
 
@@ -121,8 +122,17 @@ class Client:
         body = {"query": query, "texts": _listed(texts), "task": task, "top_k": top_k}
         return [(one["index"], one["score"]) for one in self._ask("/rerank", body)["results"]]
 
+    def search(self, query: str, *, top_k: int = 10, index: str | None = None) -> list[Hit]:
+        """The rows of an index nearest to a text, best first; without a name, of the server's first index."""
+        return self.search_many([query], top_k=top_k, index=index)[0]
+
+    def search_many(self, queries: Iterable[str], *, top_k: int = 10, index: str | None = None) -> list[list[Hit]]:
+        """The rows of an index nearest to each text, best first."""
+        body = {"queries": _listed(queries), "top_k": top_k, "index": index}
+        return [[Hit(**hit) for hit in hits] for hits in self._ask("/search", body)["results"]]
+
     def describe(self) -> dict[str, Any]:
-        """The model: its tasks, labels, ranges and scores."""
+        """The model: its tasks, labels, ranges, scores and indexes."""
         found: dict[str, Any] = self._ask("/model", None)
         return found
 
@@ -235,8 +245,18 @@ class AsyncClient:
         """The number of each text and its score, best first."""
         return await self._run(partial(self._client.rerank, query, texts, task=task, top_k=top_k))
 
+    async def search(self, query: str, *, top_k: int = 10, index: str | None = None) -> list[Hit]:
+        """The rows of an index nearest to a text, best first; without a name, of the server's first index."""
+        return await self._run(partial(self._client.search, query, top_k=top_k, index=index))
+
+    async def search_many(
+        self, queries: Iterable[str], *, top_k: int = 10, index: str | None = None
+    ) -> list[list[Hit]]:
+        """The rows of an index nearest to each text, best first."""
+        return await self._run(partial(self._client.search_many, queries, top_k=top_k, index=index))
+
     async def describe(self) -> dict[str, Any]:
-        """The model: its tasks, labels, ranges and scores."""
+        """The model: its tasks, labels, ranges, scores and indexes."""
         return await self._run(self._client.describe)
 
     async def _run(self, work: Callable[[], _Found]) -> _Found:

@@ -13,6 +13,7 @@ from plait.errors import PlaitError
 from plait.serving.batching import Queue, Ticket, WorkBatch
 from plait.serving.errors import ApiError
 from plait.serving.examples import EMBEDDING, Example, Member, make_examples, pack_examples
+from plait.serving.indexes import ServedIndex, open_indexes
 from plait.serving.metrics import Metrics
 from plait.serving.settings import Settings
 from plait.serving.worker_process import WorkerFailed, WorkerProcess
@@ -69,16 +70,18 @@ class Pool:
         self._requests = 0  # that are not answered yet
         self._tasks: list[asyncio.Task[None]] = []
         self.models: dict[str, ServedModel] = {}
+        self.indexes: dict[str, ServedIndex] = {}
         self.queue = Queue(settings.limits.queue_tokens)
         self._checks: dict[str, Example] = {}
 
     async def open(self) -> None:
-        """Start the first worker, which raises what is wrong with a model; the others follow."""
+        """Start the first worker, which raises what is wrong with a model, and open the indexes; others follow."""
         first = await self._start_worker()
         self.models = {name: ServedModel(name, first.models[name]) for name in self._settings.models}
         self._engines = {name: model.about["engine"] for name, model in self.models.items()}
         self._checks = {name: model.examples([EMBEDDING], [[_CHECK]])[0] for name, model in self.models.items()}
         self._workers[0] = first
+        self.indexes = await open_indexes(self._settings.indexes, self.models)
         self._tasks = [asyncio.create_task(self._tend(place)) for place in range(len(self._workers))]
 
     @property

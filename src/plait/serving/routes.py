@@ -36,18 +36,18 @@ from plait.serving.schemas import (
 )
 from plait.serving.service import Disconnected, Service
 
-__all__ = ["ERRORS", "as_list", "json_response", "leaving", "router", "service_of"]
+__all__ = ["ERRORS", "ModelName", "as_list", "json_response", "leaving", "router", "service_of"]
 
 _MOST_EXPLAINED = 5_000_000  # characters of an example, counted once for each of its words
 _FIELDS = {1: "texts", 2: "pairs", 3: "triplets"}  # texts in an example → the key that holds them
-_ModelName = Annotated[str | None, Query(description="The model to use; the first one if there are several.")]
+ModelName = Annotated[str | None, Query(description="The model to use; the first one if there are several.")]
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse, "description": about}
     for status, about in {
         400: "The request is not valid HTTP or JSON.",
         401: "The token is missing or wrong.",
         403: "A server without a token answers only to local names.",
-        404: "There is no such model, task or route.",
+        404: "There is no such model, task, index or route.",
         408: "The request took too long to arrive.",
         413: "The request is over a limit.",
         422: "The request is invalid.",
@@ -87,7 +87,7 @@ def as_list(texts: str | list[str]) -> list[str]:
 
 
 @router.post("/predict/{task}", name="predict", response_model=PredictResponse, tags=["tasks"])
-async def _predict(request: Request, task: str, body: PredictRequest, model: _ModelName = None) -> Response:
+async def _predict(request: Request, task: str, body: PredictRequest, model: ModelName = None) -> Response:
     """What a task predicts for texts, pairs or triplets."""
     service = service_of(request)
     served = service.model(model)
@@ -116,7 +116,7 @@ def _columns(task: str, about: Mapping[str, Any], body: PredictRequest) -> tuple
 
 
 @router.post("/explain/{task}", name="explain", response_model=ExplainResponse, tags=["tasks"])
-async def _explain(request: Request, task: str, body: ExplainRequest, model: _ModelName = None) -> Response:
+async def _explain(request: Request, task: str, body: ExplainRequest, model: ModelName = None) -> Response:
     """Which words a task's answer depends on: what it loses without each of them."""
     service = service_of(request)
     served = service.model(model)
@@ -138,7 +138,7 @@ async def _explain(request: Request, task: str, body: ExplainRequest, model: _Mo
 
 
 @router.post("/analyze", name="analyze", response_model=AnalyzeResponse, tags=["tasks"])
-async def _analyze(request: Request, body: AnalyzeRequest, model: _ModelName = None) -> Response:
+async def _analyze(request: Request, body: AnalyzeRequest, model: ModelName = None) -> Response:
     """Every task that reads one text, and the embedding, in one pass of the encoder."""
     service = service_of(request)
     served = service.model(model)
@@ -164,7 +164,7 @@ async def _analyze(request: Request, body: AnalyzeRequest, model: _ModelName = N
 
 
 @router.post("/similarity", name="similarity", response_model=SimilarityResponse, tags=["embeddings"])
-async def _similarity(request: Request, body: SimilarityRequest, model: _ModelName = None) -> Response:
+async def _similarity(request: Request, body: SimilarityRequest, model: ModelName = None) -> Response:
     """The cosine of every text of one list with every text of another."""
     service = service_of(request)
     served = service.model(model)
@@ -186,7 +186,7 @@ async def _similarity(request: Request, body: SimilarityRequest, model: _ModelNa
 
 
 @router.post("/rerank", name="rerank", response_model=RerankResponse, tags=["embeddings"])
-async def _rerank(request: Request, body: RerankRequest, model: _ModelName = None) -> Response:
+async def _rerank(request: Request, body: RerankRequest, model: ModelName = None) -> Response:
     """Texts in the order in which they fit a query, best first."""
     service = service_of(request)
     served = service.model(model)
@@ -209,9 +209,12 @@ async def _rerank(request: Request, body: RerankRequest, model: _ModelName = Non
 
 
 @router.get("/model", name="describe", response_model=ModelResponse, tags=["models"])
-async def _describe(request: Request, model: _ModelName = None) -> Response:
-    """The tasks of a model, their labels or ranges, and their scores."""
-    return json_response(service_of(request).model(model).about)
+async def _describe(request: Request, model: ModelName = None) -> Response:
+    """The tasks of a model, their labels or ranges, their scores, and its indexes."""
+    service = service_of(request)
+    served = service.model(model)
+    indexes = {one.name: len(one.index) for one in service.pool.indexes.values() if one.model == served.name}
+    return json_response({**served.about, "indexes": indexes})
 
 
 @router.post("/reload", name="reload", response_model=ReloadResponse, tags=["models"])

@@ -28,6 +28,9 @@ __all__ = [
     "ReloadResponse",
     "RerankRequest",
     "RerankResponse",
+    "SearchHit",
+    "SearchRequest",
+    "SearchResponse",
     "SimilarityRequest",
     "SimilarityResponse",
     "StatusResponse",
@@ -109,6 +112,14 @@ class RerankRequest(_Request):
     return_texts: bool = False
 
 
+class SearchRequest(_Request):
+    """Texts to look for in an index."""
+
+    queries: _Texts = Field(description="One text, or several.")
+    top_k: Annotated[int, Ge(1), Le(10_000)] = Field(10, description="Rows for each query.")
+    index: str | None = Field(None, description="The name of an index; the first one of several.")
+
+
 class Usage(BaseModel):
     tokens: int = Field(description="Tokens that the encoder read.")
     truncated: int = Field(description="Examples that were truncated.")
@@ -182,6 +193,22 @@ class RerankResponse(BaseModel):
     usage: Usage
 
 
+class SearchHit(BaseModel):
+    """As `plait.Hit`."""
+
+    id: str
+    score: float = Field(description="The cosine with the query.")
+    text: str
+    row: dict[str, Any] = Field(description="All columns of the corpus.")
+
+
+class SearchResponse(BaseModel):
+    model: str
+    index: str
+    results: list[list[SearchHit]] = Field(description="The hits of each query, best first.")
+    usage: Usage
+
+
 class EmbeddingEntry(BaseModel):
     object: Literal["embedding"]
     index: int
@@ -233,6 +260,7 @@ class ModelResponse(BaseModel):
     max_length: int = Field(description="Tokens to which texts are truncated before they are embedded.")
     members: int = Field(description="Models of an ensemble; otherwise 1.")
     tasks: dict[str, TaskResponse]
+    indexes: dict[str, int] = Field(description="The rows of each index of this model.")
 
 
 class ReloadResponse(BaseModel):

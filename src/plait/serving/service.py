@@ -12,6 +12,7 @@ from plait.errors import PlaitError, did_you_mean
 from plait.serving.batching import Ticket
 from plait.serving.errors import ApiError
 from plait.serving.examples import EMBEDDING
+from plait.serving.indexes import ServedIndex
 from plait.serving.metrics import Metrics
 from plait.serving.pool import Pool, ServedModel, StartWorker
 from plait.serving.settings import Settings
@@ -75,6 +76,21 @@ class Service:
         if name not in models:
             raise ApiError(404, "unknown_model", f"there is no model {name!r}; {did_you_mean(name, models)}")
         return models[name]
+
+    def index(self, name: str | None, model: str | None) -> ServedIndex:
+        """The index of that name, or the first, among those of a model if one is named."""
+        indexes = self.pool.indexes
+        if model is not None:
+            served = self.model(model).name
+            indexes = {key: one for key, one in indexes.items() if one.model == served}
+        if not indexes:
+            of = f"the model {model!r}" if model is not None else "the server"
+            raise ApiError(404, "unknown_index", f"{of} has no index; start it with --index DIR")
+        if name is None:
+            return next(iter(indexes.values()))
+        if name not in indexes:
+            raise ApiError(404, "unknown_index", f"there is no index {name!r}; {did_you_mean(name, indexes)}")
+        return indexes[name]
 
     def task(self, model: ServedModel, name: str) -> Mapping[str, Any]:
         """What is known about a task."""

@@ -27,6 +27,7 @@ class Limits:
     tokens: int = 400_000  # in a request, after truncation
     queue_tokens: int = 400_000  # that wait for a worker
     cells: int = 1_000_000  # in a matrix of similarities
+    hits: int = 10_000  # of all queries of a search together
     connections: int = 1000
     seconds: float = 60.0  # until a request must be answered
     header_seconds: float = 10.0  # to send the headers of a request
@@ -50,6 +51,7 @@ class Settings:
     engine: str = "auto"
     workers: int = field(default_factory=lambda: min(_MOST_WORKERS, len(os.sched_getaffinity(0))))
     limits: Limits = field(default_factory=Limits)
+    indexes: dict[str, str] = field(default_factory=dict)  # name → directory
 
     def __post_init__(self) -> None:
         if self.token is None and not is_local(self.host):
@@ -85,19 +87,19 @@ def read_token(file: Path | None) -> str | None:
     return token
 
 
-def name_models(sources: Sequence[str]) -> dict[str, str]:
-    """The directory of each model by its name: NAME=DIR, or the name of the directory or of its run."""
+def name_models(sources: Sequence[str], what: str = "model") -> dict[str, str]:
+    """The directory of each model or index by its name: NAME=DIR, or the name of the directory or of its run."""
     found: dict[str, str] = {}
     mistakes = []
     for source in sources:
         name, equals, directory = source.partition("=")
         if not equals:
             parts = [part for part in Path(source).parts if part not in ("best", "/", "..")]
-            name, directory = re.sub(r"[^\w.-]", "-", parts[-1] if parts else "model")[:64], source
+            name, directory = re.sub(r"[^\w.-]", "-", parts[-1] if parts else what)[:64], source
         if not _NAME.fullmatch(name):
-            mistakes.append(f"{source}: a model's name has letters, digits, '.', '_' and '-'; give NAME=DIR")
+            mistakes.append(f"{source}: a name has letters, digits, '.', '_' and '-'; give NAME=DIR")
         elif name in found:
-            mistakes.append(f"{source}: another model is already called {name!r}; give NAME=DIR")
+            mistakes.append(f"{source}: another {what} is already called {name!r}; give NAME=DIR")
         found[name] = directory
     if mistakes:
         raise RequestError(*mistakes)

@@ -48,7 +48,7 @@ def file_options(kinds: str) -> Callable[[click.decorators.FC], click.decorators
             "--input",
             "source",
             metavar="FILE",
-            help="A .csv, .tsv, .jsonl, .json (or .gz), .parquet or .xlsx file, a folder of them, or - for standard input.",
+            help="A .csv, .tsv, .jsonl, .json (or .gz), .parquet or .xlsx file, a folder, or - for standard input.",
         ),
         click.option("--output", metavar="FILE", help=f"The output file: {kinds}, or - for standard output."),
         click.option(

@@ -91,7 +91,7 @@ def command(
 ) -> None:
     """Predict with one task of a model, or with several.
 
-    For one text or pair on the command line, or for every row of a file or folder of any size. Other columns of the file are
+    For one text or pair on the command line, or for every row of a file or folder of any size. Its other columns are
     passed through, and these are added: prediction, and for labels its probability and p(CLASS) of every class, or
     with --top-k the columns top 1, p(top 1) and so on. A bad row gets an empty prediction and a line in the errors
     file. --every sst=a.csv sts=b.csv --output DIR predicts for several tasks, one file per task. --shards N --shard I

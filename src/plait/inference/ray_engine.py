@@ -4,6 +4,7 @@ Ray schedules the shards and replaces actors that die. A shard whose actor died 
 last rows that were written. All machines of a cluster must see the input, the model and the output folder.
 """
 
+import logging
 import os
 import pickle
 from concurrent.futures import Future, wait
@@ -72,6 +73,7 @@ def run_on_ray(
     own = not ray.is_initialized()
     if own:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # the rest is in Ray's own log files
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:
         most = int(ray.cluster_resources().get("CPU", 1))
@@ -112,8 +114,8 @@ def _run(
     what: str,
 ) -> None:
     """Let actors process some shards; all their mistakes are raised at once."""
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     dataset = ray.data.from_items([{"shard": number} for number in todo], override_num_blocks=len(todo)).map_batches(
         _ShardActor,
         fn_constructor_args=arguments,

@@ -59,8 +59,8 @@ def run_job(
 ) -> Done:
     """Process a file, a folder, or `-` for standard input, into a file that appears atomically.
 
-    The output `-` means standard output. A bad row gets an empty result and a line in the errors file. Without a kind, the output is csv or jsonl like the
-    input.
+    The output `-` means standard output. A bad row gets an empty result and a line in the errors file. Without a kind,
+    the output is csv or jsonl like the input.
     """
     place = None if output == "-" else Path(output)
     listed = errors or (place and place.with_name(f"{place.name}.errors.jsonl"))

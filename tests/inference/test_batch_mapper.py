@@ -108,5 +108,5 @@ def test_wrong_batches_and_options_are_refused(embed, predictor):
         BatchMapper(predictor, text=["one", "two"])
     with pytest.raises(RequestError, match="embeddings take one `text` column and no `threshold`"):
         BatchMapper(predictor, top_k=1)
-    with pytest.raises(RequestError, match="the model has no task 'moot'; did you mean 'mood'?"):
+    with pytest.raises(RequestError, match="the model has no task 'moot'; did you mean 'mood'"):
         BatchMapper(predictor, "moot")

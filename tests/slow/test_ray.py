@@ -1,6 +1,8 @@
 """`--engine ray`: killed actors and a killed command lose no row and repeat none; the output is that of one process."""
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -112,6 +114,20 @@ def test_a_killed_command_continues(trained_run, source, whole, tmp_path):
     assert f"{len(done)} of 8 shards are already done" in out
     assert all(path.stat().st_mtime_ns == changed for path, changed in done.items())
     assert merged(tmp_path / "out").equals(whole)
+
+
+def test_commands_of_the_docs_run(trained_run, tmp_path):
+    page = (Path(__file__).parent.parent.parent / "docs/scale.md").read_text(encoding="utf-8")
+    (block,) = [found for found in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if "ray" in found]
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/first").symlink_to(trained_run)
+    (tmp_path / "corpus").mkdir()
+    write_rows(tmp_path / "corpus/a.csv", rows_of(30))
+    for command in block.splitlines():
+        words = [sys.executable, "-m", *shlex.split(command)]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert pyarrow.parquet.read_table(tmp_path / "by-ray.parquet").num_rows == 30
 
 
 def test_more_workers_than_processors_are_refused(trained_run, source, tmp_path):

@@ -63,7 +63,7 @@ def test_shards_are_processed_in_any_order_and_merged(plait, trained_run, source
         (["--shards", "2", "--shard", "0", "--output", "o", "--errors", "e"], "no pipes, --format or --errors"),
         (["--shards", "2", "--shard", "0", "--output", "o.csv"], "--output o.csv: named like a file"),
         (["--engine", "ray", "--shard", "0", "--output", "o"], "--engine ray processes all shards; drop --shard"),
-        (["--merge", "o"], "--merge FOLDER goes with --output FILE only"),
+        (["--merge", "o"], "--merge FOLDER goes with --output FILE and --json only"),
         (["--output", "in/o"], "--output in/o: lies in the input folder; choose another place"),
     ],
 )
@@ -86,6 +86,7 @@ def test_what_shards_are_not_for(plait, trained_run, tmp_path, monkeypatch):
         _, err = plait("predict", trained_run, *options, code=2)
         assert message in err
     assert "give MODEL" in plait("embed", code=2)[1] and "give MODEL and TASK" in plait("predict", code=2)[1]
+    assert "--merge FOLDER goes with" in plait("embed", "--merge", "none", "--prefix", "x", code=2)[1]
     _, err = plait("embed", "--merge", "none", code=2)
     assert err == "plait: none: no parts of shards; give the folder that --shards wrote to\n"
 

@@ -109,7 +109,7 @@ def test_a_killed_command_continues(trained_run, source, whole, tmp_path):
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("part-*.parquet")}
+    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("_part-*.parquet.json")}
     out = finish(start(trained_run, source, tmp_path / "out"))
     assert f"{len(done)} of 8 shards are already done" in out
     assert all(path.stat().st_mtime_ns == changed for path, changed in done.items())

@@ -112,6 +112,12 @@ def process_shards(
 
 def process_merge(folder: Path, output: str | None, kinds: tuple[str, ...], as_json: bool) -> None:
     """Check the parts in a folder, and write them as one file if there is an output."""
+    context = click.get_current_context()
+    others = {
+        name for name in context.params if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    } - {"merge", "output", "as_json"}
+    if others:
+        raise click.UsageError("--merge FOLDER goes with --output FILE and --json only")
     from plait.cli.display import progress_for
     from plait.inference.merge import check_parts, merge_parts
     from plait.inference.stream import Done, output_kind

@@ -47,8 +47,6 @@ def command(
     --shards N --shard I embeds a part of the rows, on any machine; --engine ray embeds all of them on Ray.
     """
     if merge is not None:
-        if model or source or shards or shard is not None:
-            raise click.UsageError("--merge FOLDER goes with --output FILE only")
         process_merge(merge, output, _KINDS, as_json)
         return
     if model is None or source is None:

@@ -98,8 +98,6 @@ def command(
     predicts for a part of the rows, on any machine; --engine ray for all of them on Ray.
     """
     if merge is not None:
-        if model or task or source or shards or shard is not None or every:
-            raise click.UsageError("--merge FOLDER goes with --output FILE only")
         process_merge(merge, output, _KINDS, as_json)
         return
     if model is None:

@@ -4,6 +4,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -116,7 +117,8 @@ def _open_corpus(corpus: Corpus, needed: Sequence[str], parsing: _Parsing, shard
         columns = _shared_columns(corpus, needed, parsing)
     lines = known.get("lines") or [count_lines(path) for path in corpus.files]
     if survey and not known and corpus.family != "parquet":
-        write_json(survey, {"key": key, "lines": lines, "columns": columns})
+        with suppress(OSError):  # another machine may write it at the same moment
+            write_json(survey, {"key": key, "lines": lines, "columns": columns})
     places = shard.places(sum(lines))
     found = shard_records(corpus, lines, places, parsing.open)
     return Input(corpus.source.name, corpus.kind, found, columns, len(places))

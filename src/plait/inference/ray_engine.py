@@ -23,7 +23,7 @@ from plait.progress import Progress, SilentProgress
 __all__ = ["ray_or_error", "run_on_ray"]
 
 _SHARDS_PER_WORKER = 4  # so that fast workers can take over from slow ones
-_SECONDS = 0.5  # between two looks at what is finished
+_SECONDS = 1.0  # between two looks at what is finished
 
 
 class _ShardActor:
@@ -83,7 +83,7 @@ def run_on_ray(
         begun = divisions(folder)
         count = shards or (begun.pop() if len(begun) == 1 else workers * _SHARDS_PER_WORKER)
         check_shard(source, folder, Shard(0, count))
-        open_shard(job, source, folder, Shard(0, count))  # fails now if a column is missing
+        given = open_shard(job, source, folder, Shard(0, count))  # fails now if a column is missing
         request = shard_request(job, source)
         parts = [Part(folder, Shard(number, count)) for number in range(count)]
         records = [part.record for part in parts]
@@ -95,7 +95,8 @@ def run_on_ray(
         places = str(Path(source).resolve()), str(folder.resolve())
         arguments = (pickle.dumps(mapper), encoding, *places, count)
         if todo:
-            _run(ray, todo, arguments, min(workers, len(todo)), parts, progress, mapper.job.what)
+            total = given.rows * count  # about
+            _run(ray, todo, arguments, min(workers, len(todo)), parts, progress, job.what, total)
     finally:
         if own:
             ray.shutdown()
@@ -112,6 +113,7 @@ def _run(
     parts: list[Part],
     progress: Progress,
     what: str,
+    total: int,
 ) -> None:
     """Let actors process some shards; all their mistakes are raised at once."""
     ray.data.DataContext.get_current().enable_progress_bars = False
@@ -126,11 +128,15 @@ def _run(
     collected: Future[list[dict[str, Any]]] = Future()
     Thread(target=_collect, args=(dataset, collected), daemon=True, name="plait-ray").start()
     rows = sum(part.rows_on_disk for part in parts)
-    progress.begin(what, 0, rows)
+    progress.begin(what, total, rows)
+    finished, open_parts = 0, parts
     try:
         while not collected.done():
             wait([collected], timeout=_SECONDS)
-            now = max(rows, sum(part.rows_on_disk for part in parts))
+            records = [part.record for part in open_parts]  # those of finished parts are read once
+            finished += sum(record.rows for record in records if record)
+            open_parts = [part for part, record in zip(open_parts, records, strict=True) if not record]
+            now = max(rows, finished + sum(part.output.rows_on_disk for part in open_parts))
             progress.advance(now - rows)
             rows = now
         answers = collected.result()

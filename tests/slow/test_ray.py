@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -103,12 +104,10 @@ def test_a_killed_command_continues(trained_run, source, whole, tmp_path):
     wait_for(lambda: len(list((tmp_path / "out").glob("_part-*.parquet.json"))) >= 2, process)
     others = descendants(process.pid)
     process.kill()
-    process.wait()
     for pid in others:  # Ray ends them as well, but later
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    process.communicate()
     done = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("_part-*.parquet.json")}
     out = finish(start(trained_run, source, tmp_path / "out"))
     assert f"{len(done)} of 8 shards are already done" in out
@@ -149,7 +148,7 @@ def test_a_mistake_of_a_shard_is_one_line(trained_run, source, tmp_path):
 def test_the_mapper_in_a_pipeline_of_ray_data(trained_run, source, whole):
     code = f"""
 import ray, plait
-ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 rows = ray.data.read_csv({str(source / "0.csv")!r}).limit(100)
 found = rows.map_batches(plait.BatchMapper, fn_constructor_args=[{str(trained_run)!r}], batch_size=50, concurrency=1)
 print(sum(len(row["embedding"]) for row in found.take_all()))

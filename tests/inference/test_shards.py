@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from counting_job import Notes, counting, run
-from plait.errors import RequestError
+from plait.errors import DataError, RequestError
 from plait.inference import stream
 from plait.inference.corpus import Shard
 from plait.inference.jobs import embed_job, predict_job
@@ -99,7 +99,9 @@ def test_an_interrupted_shard_continues_by_itself(source, tmp_path):
 
     with pytest.raises(IndexError):
         shards(replace(counting(), work=work), source, tmp_path / "parts", 2, [0])
-    with pytest.raises(RequestError, match=r"the text columns changed since it was begun; choose another folder"):
+    with pytest.raises(
+        RequestError, match=r"text columns changed since it was begun; delete .*0-of-00002\.parquet\.parts"
+    ):
         shards(counting("one"), source, tmp_path / "parts", 2, [0])
     notes = Notes()
     shards(counting(), source, tmp_path / "parts", 2, progress=notes)
@@ -142,6 +144,12 @@ def test_shards_of_another_request_are_refused(source, tmp_path):
         file.write("x")
     with pytest.raises(RequestError, match="the input changed since it was written"):
         shards(counting(), source, folder, 2, [0])
+
+
+def test_a_missing_column_leaves_no_folder(source, tmp_path):
+    with pytest.raises(DataError, match="no column 'sentense'"):
+        shards(counting("sentense"), source, tmp_path / "parts", 2, [0])
+    assert not (tmp_path / "parts").exists()
 
 
 def test_all_mistakes_of_a_request_are_reported_at_once(source, tmp_path):

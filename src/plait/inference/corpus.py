@@ -54,6 +54,11 @@ class Corpus:
         """A file in messages: its place in the folder."""
         return file.name if file == self.source else file.relative_to(self.source).as_posix()
 
+    @property
+    def changed(self) -> int:
+        """When one of its files was changed last, in nanoseconds."""
+        return max(path.stat().st_mtime_ns for path in self.files)
+
     @cached_property
     def digest(self) -> str:
         """Distinguishes one corpus from another on any machine: names, sizes, and both ends of each file."""

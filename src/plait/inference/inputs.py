@@ -261,7 +261,6 @@ def fingerprint(source: str) -> dict[str, str | int]:
     path = str(Path(source).resolve())
     if Path(source).is_dir():
         corpus = find_corpus(Path(source))
-        changed = max(file.stat().st_mtime_ns for file in corpus.files)
-        return {"path": path, "files": len(corpus.files), "sha256": corpus.digest, "changed": changed}
+        return {"path": path, "files": len(corpus.files), "sha256": corpus.digest, "changed": corpus.changed}
     facts = Path(source).stat()
     return {"path": path, "size": facts.st_size, "changed": facts.st_mtime_ns}

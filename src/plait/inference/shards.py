@@ -4,16 +4,17 @@ The folder reads as one data set of parquet, in the order of the corpus: names w
 """
 
 import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from plait.data.read import format_of
 from plait.data.readers.parquet import pyarrow_or_error
-from plait.errors import RequestError
+from plait.errors import DataError, RequestError
 from plait.files import read_json, sha256_of, write_json
-from plait.inference.corpus import Shard, find_corpus
-from plait.inference.inputs import Input, fingerprint
+from plait.inference.corpus import Corpus, Shard, find_corpus
+from plait.inference.inputs import Input
 from plait.inference.jobs import Job
 from plait.inference.resumable import ResumableOutput
 from plait.inference.stream import Done, request_of, write_file
@@ -67,7 +68,7 @@ class Part:
         self.path = folder / name
         self.record_path = folder / f"_{name}.json"
         self.errors = folder / f"_{name}.errors.jsonl"
-        self.output = ResumableOutput(self.path, _ANOTHER_FOLDER)
+        self.output = ResumableOutput(self.path, f"delete {folder}/.{name}.parts to begin the shard again")
 
     @property
     def record(self) -> PartRecord | None:
@@ -120,7 +121,8 @@ def run_shard(job: Job, source: str, folder: Path, shard: Shard, progress: Progr
     check_shard(source, folder, shard)
     pyarrow_or_error(folder)  # fail now, not after the first rows
     part = Part(folder, shard)
-    request = shard_request(job, source)
+    corpus = find_corpus(Path(source))
+    request = shard_request(job, corpus)
     if record := part.record:
         if changed := changed_facts(request, record.request):
             raise RequestError(f"{part.path}: the {changed} changed since it was written; {_ANOTHER_FOLDER}")
@@ -134,17 +136,23 @@ def run_shard(job: Job, source: str, folder: Path, shard: Shard, progress: Progr
         write_json(part.record_path, asdict(written))
 
     begun = part.output.is_begun
-    local = {**request, "input": {**request["input"], **fingerprint(source)}}
+    local = {**request, "input": {**request["input"], "changed": corpus.changed}}
     return write_file(job, given, part.output, part.errors, "parquet", local, progress, resume=begun, finished=finished)
 
 
-def shard_request(job: Job, source: str) -> dict[str, Any]:
+def shard_request(job: Job, corpus: Corpus) -> dict[str, Any]:
     """What all shards of one output have in common, on any machine."""
-    corpus = find_corpus(Path(source))
     return {**request_of(job), "input": {"files": len(corpus.files), "sha256": corpus.digest}}
 
 
 def open_shard(job: Job, source: str, folder: Path, shard: Shard) -> Input:
     """The rows of a shard; the first shard to be opened leaves a note of the corpus in the folder."""
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    return job.open(source, "parquet", option="--text", shard=shard, survey=folder / "_corpus.json")
+    try:
+        return job.open(source, "parquet", option="--text", shard=shard, survey=folder / "_corpus.json")
+    except DataError:
+        if is_new:
+            with suppress(OSError):  # another shard may use it by now
+                folder.rmdir()
+        raise

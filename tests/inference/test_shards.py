@@ -111,6 +111,16 @@ def test_an_interrupted_shard_continues_by_itself(source, tmp_path):
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
+def test_what_a_process_left_that_was_killed_at_the_end_is_deleted(source, tmp_path):
+    shards(counting(), source, tmp_path / "parts", 2)
+    left = tmp_path / "parts/.part-00001-of-00002.parquet.parts"
+    left.mkdir()
+    (left / "journal.jsonl").write_text("{}\n")
+    check_parts(tmp_path / "parts", SilentProgress())  # it does no harm
+    shards(counting(), source, tmp_path / "parts", 2, [1])
+    assert not left.exists()
+
+
 def test_a_lost_or_damaged_record_means_that_the_shard_is_done_again(source, tmp_path):
     shards(counting(), source, tmp_path / "parts", 2)
     record = tmp_path / "parts/_part-00001-of-00002.parquet.json"

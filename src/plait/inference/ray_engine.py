@@ -74,7 +74,7 @@ def run_on_ray(
     if own:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # the rest is in Ray's own log files
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        _start(ray)
     try:
         most = int(ray.cluster_resources().get("CPU", 1))
         if workers and workers > most:
@@ -90,6 +90,8 @@ def run_on_ray(
         # A part of another request is not done: its shard says what is wrong with it.
         todo = [number for number, record in enumerate(records) if not record or record.request != request]
         if len(todo) < count:
+            for part in {*parts} - {parts[number] for number in todo}:
+                part.output.discard()
             progress.note(f"{count - len(todo)} of {count} shards are already done")
         # Absolute, since actors have a working directory of their own.
         places = str(Path(source).resolve()), str(folder.resolve())
@@ -103,6 +105,15 @@ def run_on_ray(
     records = [part.record for part in parts]
     rows, bad = (sum(getattr(record, what) for record in records if record) for what in ("rows", "bad"))
     return Done(rows, bad, folder if bad else None)
+
+
+def _start(ray: Any) -> None:
+    """Connect to a cluster, or start Ray on this machine."""
+    try:
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    except Exception as error:  # Ray has no class of its own for a start that takes too long
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ExecutionError(f"Ray did not start: {reason}") from None
 
 
 def _run(
@@ -137,7 +148,8 @@ def _run(
             finished += sum(record.rows for record in records if record)
             open_parts = [part for part, record in zip(open_parts, records, strict=True) if not record]
             now = max(rows, finished + sum(part.output.rows_on_disk for part in open_parts))
-            progress.advance(now - rows)
+            if now > rows:
+                progress.advance(now - rows)
             rows = now
         answers = collected.result()
     except ray.exceptions.RayError as error:

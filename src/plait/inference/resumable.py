@@ -116,6 +116,13 @@ class ResumableOutput:
         self.journal.unlink()
         shutil.rmtree(self.folder)
 
+    def discard(self) -> None:
+        """Delete what a process left that was killed after its output was complete."""
+        if self.folder.is_dir():
+            with self._locked():
+                self.journal.unlink(missing_ok=True)
+                shutil.rmtree(self.folder)
+
     def done(self, what: str) -> int:
         """How many rows, or bad rows, the finished parts have."""
         return sum(part[what] for part in self.parts)

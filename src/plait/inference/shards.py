@@ -126,6 +126,7 @@ def run_shard(job: Job, source: str, folder: Path, shard: Shard, progress: Progr
     if record := part.record:
         if changed := changed_facts(request, record.request):
             raise RequestError(f"{part.path}: the {changed} changed since it was written; {_ANOTHER_FOLDER}")
+        part.output.discard()
         progress.note(f"shard {shard.number} of {shard.count} is already done")
         return Done(record.rows, record.bad, part.errors if record.bad else None)
     given = open_shard(job, source, folder, shard)

@@ -43,7 +43,8 @@ def write_texts(folder: Path, rows: int) -> Path:
 def measure(*words: object) -> tuple[float, float]:
     """The seconds and peak megabytes of a command of plait."""
     began, peak = time.perf_counter(), 0.0
-    process = subprocess.Popen([sys.executable, "-m", "plait", *map(str, words)], stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "plait", *map(str, words)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while process.poll() is None:
         peak = max(peak, tree_megabytes(process.pid))
         time.sleep(SECONDS)

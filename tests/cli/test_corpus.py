@@ -62,8 +62,9 @@ def test_shards_are_processed_in_any_order_and_merged(plait, trained_run, source
         (["--shards", "2", "--shard", "0", "--output", "-"], "no pipes, --format or --errors"),
         (["--shards", "2", "--shard", "0", "--output", "o", "--errors", "e"], "no pipes, --format or --errors"),
         (["--shards", "2", "--shard", "0", "--output", "o.csv"], "--output o.csv: named like a file"),
+        (["--shards", "2", "--shard", "0", "--output", "o", "--safe-csv"], "--safe-csv is for csv; shards are parquet"),
         (["--engine", "ray", "--shard", "0", "--output", "o"], "--engine ray processes all shards; drop --shard"),
-        (["--merge", "o"], "--merge FOLDER goes with --output FILE and --json only"),
+        (["--merge", "o"], "--merge FOLDER goes with --output FILE, --safe-csv and --json only"),
         (["--output", "in/o"], "--output in/o: lies in the input folder; choose another place"),
     ],
 )

@@ -70,6 +70,7 @@ def process_shards(
     stdin_kind: str | None,
     errors: Path | None,
     encoding: str,
+    safe_csv: bool,
     as_json: bool,
 ) -> None:
     """One shard, or all of them on Ray; the model is loaded once the request is validated. A restart continues."""
@@ -82,6 +83,10 @@ def process_shards(
         raise click.UsageError("--input and --output go together")
     if "-" in (source, output) or stdin_kind or errors:
         raise click.UsageError("shards are read from and written to folders: no pipes, --format or --errors")
+    if safe_csv:
+        raise click.UsageError(
+            "--safe-csv is for csv; shards are parquet: use it with --merge FOLDER --output FILE.csv"
+        )
     if engine == "ray" and shard is not None:
         raise click.UsageError("--engine ray processes all shards; drop --shard")
     if engine != "ray" and (shards is None) != (shard is None):
@@ -110,14 +115,14 @@ def process_shards(
     _print_done(done, output, as_json)
 
 
-def process_merge(folder: Path, output: str | None, kinds: tuple[str, ...], as_json: bool) -> None:
+def process_merge(folder: Path, output: str | None, kinds: tuple[str, ...], as_json: bool, *, safe_csv: bool) -> None:
     """Check the parts in a folder, and write them as one file if there is an output."""
     context = click.get_current_context()
     others = {
         name for name in context.params if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    } - {"merge", "output", "as_json"}
+    } - {"merge", "output", "safe_csv", "as_json"}
     if others:
-        raise click.UsageError("--merge FOLDER goes with --output FILE and --json only")
+        raise click.UsageError("--merge FOLDER goes with --output FILE, --safe-csv and --json only")
     from plait.cli.display import progress_for
     from plait.inference.merge import check_parts, merge_parts
     from plait.inference.stream import Done, output_kind
@@ -125,7 +130,7 @@ def process_merge(folder: Path, output: str | None, kinds: tuple[str, ...], as_j
     progress = progress_for(as_json)
     try:
         if output is not None:
-            done = merge_parts(folder, Path(output), output_kind(output, kinds), progress)
+            done = merge_parts(folder, Path(output), output_kind(output, kinds), progress, safe_csv=safe_csv)
         else:
             records = [record for _, record in check_parts(folder, progress)]
             done = Done(sum(record.rows for record in records), sum(record.bad for record in records), None)

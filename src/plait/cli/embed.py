@@ -47,7 +47,7 @@ def command(
     --shards N --shard I embeds a part of the rows, on any machine; --engine ray embeds all of them on Ray.
     """
     if merge is not None:
-        process_merge(merge, output, _KINDS, as_json)
+        process_merge(merge, output, _KINDS, as_json, safe_csv=safe_csv)
         return
     if model is None or source is None:
         raise click.UsageError("give MODEL, and --input FILE, or - for a pipe")
@@ -72,6 +72,7 @@ def command(
             stdin_kind=stdin_kind,
             errors=errors,
             encoding=encoding,
+            safe_csv=safe_csv,
             as_json=as_json,
         )
         return

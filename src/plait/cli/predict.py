@@ -98,7 +98,7 @@ def command(
     predicts for a part of the rows, on any machine; --engine ray for all of them on Ray.
     """
     if merge is not None:
-        process_merge(merge, output, _KINDS, as_json)
+        process_merge(merge, output, _KINDS, as_json, safe_csv=safe_csv)
         return
     if model is None:
         raise click.UsageError("give MODEL and TASK")
@@ -166,6 +166,7 @@ def command(
             stdin_kind=stdin_kind,
             errors=errors,
             encoding=encoding,
+            safe_csv=safe_csv,
             as_json=as_json,
         )
         return

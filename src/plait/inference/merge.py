@@ -73,7 +73,7 @@ def _mixed(folder: Path, records: dict[int, PartRecord]) -> list[str]:
     ]
 
 
-def merge_parts(folder: Path, output: Path, kind: str, progress: Progress) -> Done:
+def merge_parts(folder: Path, output: Path, kind: str, progress: Progress, *, safe_csv: bool = False) -> Done:
     """Check all parts and write their rows into one file, which appears atomically; memory does not grow with them."""
     if output.is_dir() or not output.resolve().parent.is_dir():
         what = "is a folder; give the name of a file" if output.is_dir() else "its folder does not exist"
@@ -88,7 +88,7 @@ def merge_parts(folder: Path, output: Path, kind: str, progress: Progress) -> Do
         if kind == "parquet":
             _merge_parquet([part.path for part, _ in parts], aside, progress)
         else:
-            _merge_others([part.path for part, _ in parts], record, rows, kind, aside, progress)
+            _merge_others([part.path for part, _ in parts], record, rows, kind, aside, progress, safe_csv)
     progress.end()
     errors = output.with_name(f"{output.name}.errors.jsonl")
     if not bad:
@@ -115,12 +115,19 @@ def _merge_parquet(paths: Sequence[Path], output: Path, progress: Progress) -> N
 
 
 def _merge_others(
-    paths: Sequence[Path], record: PartRecord, rows: int, kind: str, output: Path, progress: Progress
+    paths: Sequence[Path],
+    record: PartRecord,
+    rows: int,
+    kind: str,
+    output: Path,
+    progress: Progress,
+    safe_csv: bool,
 ) -> None:
     """The rows of parquet in another format."""
     names = pyarrow_or_error(output).read_schema(paths[0]).names
     new = {*record.added, *([f"{record.prefix}embedding"] if record.width is not None else [])}
-    header = Header(dict.fromkeys(name for name in names if name not in new), record.added, record.width, record.prefix)
+    passed = dict.fromkeys(name for name in names if name not in new)
+    header = Header(passed, record.added, record.width, record.prefix, safe_csv)
     writer = WRITERS[kind]
     with output.open("wb") as file:
         file.write(writer.first(header, rows))

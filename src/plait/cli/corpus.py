@@ -84,9 +84,7 @@ def process_shards(
     if "-" in (source, output) or stdin_kind or errors:
         raise click.UsageError("shards are read from and written to folders: no pipes, --format or --errors")
     if safe_csv:
-        raise click.UsageError(
-            "--safe-csv is for csv; shards are parquet: use it with --merge"
-        )
+        raise click.UsageError("--safe-csv is for csv; shards are parquet: use it with --merge")
     if engine == "ray" and shard is not None:
         raise click.UsageError("--engine ray processes all shards; drop --shard")
     if engine != "ray" and (shards is None) != (shard is None):

@@ -64,7 +64,7 @@ $(VENV)/.installed-for-tests: $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.installed-for-slow-tests: $(VENV)/.installed-for-tests
-	@$(PIP) -c constraints.txt -e ".[databases,mlflow,mteb,trackio,wandb]"
+	@$(PIP) -c constraints.txt -e ".[cluster,databases,mlflow,mteb,trackio,wandb]"
 	@touch $@
 
 clean:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 from abc import ABC
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -242,6 +243,40 @@ def test_data_frames_of_situations_train(folder, tiny_bert):
 @pytest.mark.parametrize("number", range(len(blocks("docs/python.md", "python"))))
 def test_code_of_the_python_page_runs(folder, number, tiny_bert):
     run_python(blocks("docs/python.md", "python")[number].replace('"minilm"', f'"{tiny_bert}"'), folder)
+
+
+@pytest.fixture
+def corpus(folder) -> Iterator[Path]:
+    """The folder with the one that docs/scale.md calls `corpus`."""
+    (folder / "corpus").mkdir()
+    for number in range(2):
+        shutil.copy(folder / "reviews.csv", folder / f"corpus/{number}.csv")
+    yield folder
+    shutil.rmtree(folder / "corpus")
+
+
+def test_commands_and_code_of_scale_run(corpus, monkeypatch, capsys):
+    """All but those on Ray, which the slow tests run; a command without a pipe runs in this process."""
+    monkeypatch.chdir(corpus)
+    for block in blocks("docs/scale.md", "sh"):
+        if "--engine ray" in block or "torchrun" in block:
+            continue
+        for command in block.splitlines():
+            if "|" in command:
+                run_command(command, corpus)
+            else:
+                cli(shlex.split(command)[1:], standalone_mode=False)
+    assert capsys.readouterr().out.splitlines()[-1] == "120 rows in embedded.parquet"
+    with (corpus / "sentiment.csv").open(encoding="utf-8") as file:
+        assert [row["sentence"] for row in csv.DictReader(file)] == sentences(60, seed=5, longest=30) * 2
+    named = {
+        path.name.replace("00000-of", "{}-of") for path in (corpus / "embedded").iterdir() if "00000-of" in path.name
+    }
+    page = (REPO / "docs/scale.md").read_text(encoding="utf-8")
+    assert all(f"`{name.format('00000')}`" in page for name in (*named, "_corpus.json"))
+    (code,) = blocks("docs/scale.md", "python")
+    exec(compile(code, "docs/scale.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines()[0] == "16"
 
 
 def test_every_block_of_coming_from_runs(folder, tiny_bert, monkeypatch):

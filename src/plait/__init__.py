@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from plait.evaluation.calibrate_model import Calibration, calibrate
     from plait.evaluation.compare import ModelComparison, compare, compare_single_task
     from plait.evaluation.evaluate_model import Evaluation, evaluate
+    from plait.inference.batch_mapper import BatchMapper
     from plait.inference.explanation import Explanation
     from plait.inference.prediction import Prediction
     from plait.inference.predictions import Predictions
@@ -45,6 +46,7 @@ os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
 __version__ = "0.2.0.dev0"
 __all__ = [
     "AsyncClient",
+    "BatchMapper",
     "Calibration",
     "Check",
     "CleanedTask",
@@ -93,6 +95,7 @@ __all__ = [
 
 _MODULES = {
     "AsyncClient": "plait.serving.client",
+    "BatchMapper": "plait.inference.batch_mapper",
     "Calibration": "plait.evaluation.calibrate_model",
     "Check": "plait.training.check",
     "CleanedTask": "plait.training.clean",

@@ -110,7 +110,7 @@ def test_a_missing_column_gives_one_message(trained_run, plait, source, tmp_path
         (["--input", "in.csv", "--output", "o.npy"], "unknown file format"),
         (["--input", "in.csv", "--output", "o.csv.gz"], "unknown file format"),
         (["--input", "none.csv", "--output", "o.csv"], "--input none.csv: no such file"),
-        (["--input", ".", "--output", "o.csv"], "--input .: a folder; give one file"),
+        (["--input", ".", "--output", "o.csv"], "--output o.csv: lies in the input folder; choose another place"),
         (["--input", "note.txt", "--output", "o.csv"], "note.txt: unknown file format; plait reads .csv, .tsv"),
         (["--input", "in.csv", "--output", "o.csv", "--resume"], "o.csv: there is nothing to resume"),
         (["--input", "in.csv", "--output", "o.csv", "--errors", "in.csv"], "--errors in.csv: is the input itself"),

@@ -10,8 +10,9 @@ import click
 
 if TYPE_CHECKING:
     from plait.inference.jobs import Job
+    from plait.inference.stream import Done
 
-__all__ = ["encoding_option", "engine_option", "file_options", "log", "process_file"]
+__all__ = ["encoding_option", "engine_option", "file_options", "log", "print_done", "process_file"]
 
 engine_option = click.option(
     "--engine",
@@ -47,7 +48,7 @@ def file_options(kinds: str) -> Callable[[click.decorators.FC], click.decorators
             "--input",
             "source",
             metavar="FILE",
-            help="A .csv, .tsv, .jsonl, .json (or .gz), .parquet or .xlsx file, or - for standard input.",
+            help="A .csv, .tsv, .jsonl, .json (or .gz), .parquet or .xlsx file, a folder, or - for standard input.",
         ),
         click.option("--output", metavar="FILE", help=f"The output file: {kinds}, or - for standard output."),
         click.option(
@@ -59,7 +60,7 @@ def file_options(kinds: str) -> Callable[[click.decorators.FC], click.decorators
         click.option(
             "--workers",
             type=click.IntRange(min=1),
-            help="Encode with this many processes instead of threads.",
+            help="Encode with this many processes instead of threads; with --engine ray, this many actors.",
         ),
         encoding_option("the input"),
         click.option("--prefix", default="", metavar="TEXT", help="Put before the names of the new columns."),
@@ -68,7 +69,7 @@ def file_options(kinds: str) -> Callable[[click.decorators.FC], click.decorators
             is_flag=True,
             help="In .csv, put ' before cells that a spreadsheet would run as formulas: those with = + - @ in front.",
         ),
-        click.option("--resume", is_flag=True, help="Resume an interrupted output."),
+        click.option("--resume", is_flag=True, help="Resume an interrupted output; shards resume without it."),
         click.option(
             "--errors", type=click.Path(path_type=Path), help="Where to list bad rows.  [default: beside the output]"
         ),
@@ -101,7 +102,7 @@ def process_file(
 
     The output format follows from the output's name, unless `kind` is given.
     """
-    from plait.cli.display import print_json, progress_for
+    from plait.cli.display import progress_for
     from plait.errors import RequestError
     from plait.inference.resumable import ResumableOutput
     from plait.inference.stream import output_kind, run_job
@@ -109,9 +110,7 @@ def process_file(
     output = output or ("-" if source == "-" else None)
     if output is None:
         raise click.UsageError("--input and --output go together")
-    if source != "-" and not Path(source).is_file():
-        if Path(source).is_dir():
-            raise RequestError(f"--input {source}: a folder; give one file")
+    if source != "-" and not Path(source).is_file() and not Path(source).is_dir():
         what = "not a regular file; read a pipe with --input -" if Path(source).exists() else "no such file"
         raise RequestError(f"--input {source}: {what}")
     if stdin_kind and source != "-":
@@ -133,6 +132,13 @@ def process_file(
         raise
     finally:
         progress.end()
+    print_done(done, output, as_json)
+
+
+def print_done(done: "Done", output: str, as_json: bool) -> None:
+    """What was written, and where."""
+    from plait.cli.display import print_json
+
     if as_json:
         print_json({"kind": "result", "output": output, "rows": done.rows, "bad": done.bad, "errors": done.errors})
         return

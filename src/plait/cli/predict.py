@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from plait.cli.complete import complete_task, complete_task_file
-from plait.cli.files import engine_option, file_options, log, process_file
+from plait.cli.corpus import CorpusEngine, corpus_options, inner_engine, is_sharded, process_merge, process_shards
+from plait.cli.files import file_options, log, process_file
 
 if TYPE_CHECKING:
+    from plait.inference.batch_mapper import BatchMapper
     from plait.inference.decision import Decision
     from plait.inference.jobs import Job
     from plait.inference.predictor import Predictor
@@ -18,11 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["check_texts", "command"]
 
+_KINDS = ("csv", "jsonl", "parquet")
 _SHOWN_CLASSES = 5  # of one prediction in a terminal
 
 
 @click.command()
-@click.argument("model", type=click.Path())
+@click.argument("model", type=click.Path(), required=False)
 @click.argument("task", required=False, shell_complete=complete_task)
 @click.argument("texts", nargs=-1, metavar="[TEXT [TEXT]]")
 @file_options(".csv, .jsonl or .parquet")
@@ -59,10 +62,10 @@ _SHOWN_CLASSES = 5  # of one prediction in a terminal
     metavar="P",
     help="Leave the prediction empty if its probability is lower.",
 )
-@engine_option
+@corpus_options
 @click.option("--json", "as_json", is_flag=True, help="The prediction as JSON.")
 def command(
-    model: str,
+    model: str | None,
     task: str | None,
     texts: tuple[str, ...],
     source: str | None,
@@ -80,18 +83,29 @@ def command(
     top_k: int | None,
     threshold: float | None,
     abstain_below: float | None,
-    engine: "EngineName",
+    shards: int | None,
+    shard: int | None,
+    merge: Path | None,
+    engine: CorpusEngine,
     as_json: bool,
 ) -> None:
     """Predict with one task of a model, or with several.
 
-    For one text or pair on the command line, or for every row of a file of any size. Other columns of the file are
+    For one text or pair on the command line, or for every row of a file or folder of any size. Its other columns are
     passed through, and these are added: prediction, and for labels its probability and p(CLASS) of every class, or
     with --top-k the columns top 1, p(top 1) and so on. A bad row gets an empty prediction and a line in the errors
-    file. --every sst=a.csv sts=b.csv --output DIR predicts for several tasks, one file per task.
+    file. --every sst=a.csv sts=b.csv --output DIR predicts for several tasks, one file per task. --shards N --shard I
+    predicts for a part of the rows, on any machine; --engine ray for all of them on Ray.
     """
+    if merge is not None:
+        process_merge(merge, output, _KINDS, as_json, safe_csv=safe_csv)
+        return
+    if model is None:
+        raise click.UsageError("give MODEL and TASK")
     decided = (top_k, threshold, abstain_below) != (None, None, None)
     if every:
+        if shards or shard is not None or engine == "ray":
+            raise click.UsageError("--shards, --shard and --engine ray are for one task, not for --every")
         if source or stdin_kind or workers or errors or columns or decided:
             options = "--input, --format, --workers, --errors, --text, --top-k, --threshold and --abstain-below"
             raise click.UsageError(f"{options} are for one task, not for --every")
@@ -104,7 +118,7 @@ def command(
             model,
             given,
             Path(output),
-            engine,
+            inner_engine(engine),
             leaderboard=leaderboard,
             encoding=encoding,
             prefix=prefix,
@@ -124,26 +138,44 @@ def command(
     ):
         options = "--output, --format, --workers, --resume, --errors, --text, --encoding, --prefix and --safe-csv"
         raise click.UsageError(f"{options} go with --input, not with TEXT")
+    if texts and (shards or shard is not None or engine == "ray"):
+        raise click.UsageError("--shards, --shard and --engine ray go with --input, not with TEXT")
     from plait.inference.decision import Decision
     from plait.inference.predictor import load
     from plait.model.directory.record import open_directory
 
     decision = Decision(threshold, abstain_below, top_k)
 
-    def make() -> "Job":
-        from plait.inference.jobs import predict_job
+    def make() -> "BatchMapper":
+        from plait.inference.batch_mapper import BatchMapper
 
         open_directory(model)  # a task needs a plait model: refuse a plain encoder, or a wrong path
-        predictor = load(model, engine=engine, workers=workers or 0, log=log)
-        spec = predictor.task(task)
-        return predict_job(predictor, spec, columns or spec.text, decision)
+        processes = workers if workers and engine != "ray" else 0
+        predictor = load(model, engine=inner_engine(engine), workers=processes, log=log)
+        return BatchMapper(predictor, task, text=list(columns), **asdict(decision), prefix=prefix)
 
-    if source:
-        process_file(
+    if source and is_sharded(source, output, shards, shard, engine):
+        process_shards(
             make,
             source,
             output,
-            ("csv", "jsonl", "parquet"),
+            shards=shards,
+            shard=shard,
+            engine=engine,
+            workers=workers,
+            stdin_kind=stdin_kind,
+            errors=errors,
+            encoding=encoding,
+            safe_csv=safe_csv,
+            as_json=as_json,
+        )
+        return
+    if source:
+        process_file(
+            lambda: make().job,
+            source,
+            output,
+            _KINDS,
             stdin_kind=stdin_kind,
             resume=resume,
             errors=errors,
@@ -154,7 +186,8 @@ def command(
         )
         return
     open_directory(model)
-    predictor = load(model, engine="torch" if engine == "auto" else engine)  # measuring is not worth it for one text
+    quick = inner_engine(engine)
+    predictor = load(model, engine="torch" if quick == "auto" else quick)  # measuring is not worth it for one text
     _predict_text(predictor, task, texts, decision, as_json=as_json)
 
 
@@ -276,7 +309,7 @@ def _predict_every(
             partial(jobs.__getitem__, place),
             source,
             str(place),
-            ("csv", "jsonl", "parquet"),
+            _KINDS,
             stdin_kind=None,
             resume=begun[place],
             errors=None,

@@ -36,6 +36,7 @@ __all__ = [
     "only_column_problem",
     "open_source",
     "open_table",
+    "opened",
     "parse",
     "read_rows",
     "row_mistakes",
@@ -99,7 +100,7 @@ def open_table(path: Path, *, quoting: str | None = None, encoding: str = "utf-8
         if not path.is_file():
             raise DataError(f"{path}: cannot be read: No such file or directory")
         return BINARY_FORMATS[kind](path)
-    with _opened(path) as file:
+    with opened(path) as file:
         columns = parse(file, str(path), kind, quoting, encoding).columns
     return Table(columns, _records(path, kind, quoting, encoding))
 
@@ -116,7 +117,7 @@ def parse(file: BinaryIO, name: str, kind: str, quoting: str | None, encoding: s
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading, decompressed if necessary; system errors become a DataError."""
     try:
         with open_gzip(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
@@ -129,7 +130,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def _records(path: Path, kind: str, quoting: str | None, encoding: str) -> Iterator[Record]:
     """The records of a file, which is open only during iteration."""
-    with _opened(path) as file:
+    with opened(path) as file:
         yield from parse(file, str(path), kind, quoting, encoding).records
 
 

@@ -1,10 +1,12 @@
-"""The rows to predict for or to embed: a file or a pipe, whose columns are known before the work begins."""
+"""The rows to predict for or to embed: a file, a folder or a pipe, whose columns are known before the work begins."""
 
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,6 +15,8 @@ from plait.data.readers.lines import NOT_UTF8
 from plait.data.readers.parquet import pyarrow_or_error
 from plait.data.readers.records import Record, Table
 from plait.errors import DataError, RequestError
+from plait.files import read_json, write_json
+from plait.inference.corpus import Corpus, Shard, count_lines, find_corpus, shard_records, shown_mistakes
 
 __all__ = ["Input", "fingerprint", "open_input"]
 
@@ -46,18 +50,24 @@ def open_input(
     keep_in: Path | None = None,
     only: Sequence[str] = (),
     option: str = "",
+    shard: Shard | None = None,
+    survey: Path | None = None,
 ) -> Input:
-    """Open a file, or standard input for `-`; fails if a needed column is missing.
+    """Open a file, all files of a folder, or standard input for `-`; fails if a needed column is missing.
 
     Each row of JSON names its own columns, so the file is read twice, first to collect them. Rows from a pipe are
     stored in an unnamed file in the folder `keep_in` meanwhile; without a folder they are processed as they come. With
     `only`, no other columns must be known. `option` is the one that names other columns than the needed ones, for the
-    message about a missing one.
+    message about a missing one. `shard` selects some of the rows; the columns are those of all rows. What must be read
+    to know columns and lines is written to the file `survey`, for the next shard.
     """
+    parsing = _Parsing(quoting, encoding, only, option)
     try:
         if source == "-":
-            return _open_pipe(needed, _Parsing(quoting, encoding, only, option), pipe_kind, keep_in)
-        return _open_file(source, needed, _Parsing(quoting, encoding, only, option))
+            return _open_pipe(needed, parsing, pipe_kind, keep_in)
+        if shard or Path(source).is_dir():
+            return _open_corpus(find_corpus(Path(source)), needed, parsing, shard or Shard(0, 1), survey)
+        return _open_file(source, needed, parsing)
     except DataError as error:
         hint = ", or use --encoding latin-1"
         raise DataError(*(f"{found}{hint * (NOT_UTF8 in found)}" for found in error.mistakes)) from None
@@ -89,13 +99,72 @@ def _open_file(source: str, needed: Sequence[str], parsing: _Parsing) -> Input:
         columns, rows = _collect_columns(source, table.records, parsing.only)
         table = parsing.open(path)
     elif kind == "parquet":
-        with pyarrow_or_error(path).ParquetFile(path) as file:
-            columns = {field.name: _parquet_type(field.type) for field in file.schema_arrow}
-            rows = file.metadata.num_rows
+        columns, rows = _parquet_columns(path)
     elif kind in ("csv", "tsv") and not source.lower().endswith(".gz"):
-        rows = _count_lines(path) - 1
+        rows = count_lines(path) - 2
     _check_columns(source, table, columns, needed, parsing.option)
     return Input(path.name, kind or "", table.records, columns, rows)
+
+
+def _open_corpus(corpus: Corpus, needed: Sequence[str], parsing: _Parsing, shard: Shard, survey: Path | None) -> Input:
+    key = [corpus.digest, parsing.quoting, parsing.encoding, list(parsing.only)]
+    known = _read_survey(survey, key)
+    if corpus.family == "json":
+        records = chain.from_iterable(parsing.open(path).records for path in corpus.files)
+        columns = known.get("columns") or _collect_columns(str(corpus.source), records, parsing.only)[0]
+        _check_columns(str(corpus.source), Table(None, iter(())), columns, needed, parsing.option)
+    else:
+        columns = _shared_columns(corpus, needed, parsing)
+    lines = known.get("lines") or [count_lines(path) for path in corpus.files]
+    if survey and not known and corpus.family != "parquet":
+        with suppress(OSError):  # another machine may write it at the same moment
+            write_json(survey, {"key": key, "lines": lines, "columns": columns})
+    places = shard.places(sum(lines))
+    found = shard_records(corpus, lines, places, parsing.open)
+    return Input(corpus.source.name, corpus.kind, found, columns, len(places))
+
+
+def _read_survey(path: Path | None, key: list[Any]) -> dict[str, Any]:
+    """What another shard of the same corpus wrote; empty if nothing."""
+    try:
+        found: dict[str, Any] = read_json(path) if path else {}
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and found.get("key") == key else {}
+
+
+def _shared_columns(corpus: Corpus, needed: Sequence[str], parsing: _Parsing) -> dict[str, Any]:
+    """The columns of all files, whose headers name them; each file must have those that are needed."""
+    shared: dict[str, Any] = {}
+    mistakes: list[str] = []
+    for path in corpus.files:
+        columns: dict[str, Any] = {}
+        try:
+            table = parsing.open(path)
+            columns = dict.fromkeys(table.columns or (), "text")
+            if corpus.family == "parquet":
+                columns, _ = _parquet_columns(path)
+            _check_columns(str(path), table, columns, needed, parsing.option)
+        except DataError as error:
+            mistakes += error.mistakes
+        for name, kind in columns.items():
+            shared[name] = _common_type(shared[name], kind) if name in shared else kind
+    if mistakes:
+        raise DataError(*shown_mistakes(mistakes))
+    return shared
+
+
+def _common_type(first: Any, second: Any) -> Any:
+    """A type for the values of both; text if there is no other."""
+    if first == second or "text" in (first, second):
+        return first if first == second else "text"
+    import pyarrow
+
+    schemas = [pyarrow.schema([("column", kind)]) for kind in (first, second)]
+    try:
+        return pyarrow.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+        return "text"
 
 
 def _open_pipe(needed: Sequence[str], parsing: _Parsing, kind: str | None, keep_in: Path | None) -> Input:
@@ -141,6 +210,12 @@ def _check_columns(name: str, table: Table, columns: Mapping[str, Any], needed: 
         raise DataError(f"{name}:1: column {doubles[0]!r} occurs twice; give each column its own name")
 
 
+def _parquet_columns(path: Path) -> tuple[dict[str, Any], int]:
+    """The columns of a parquet file, and the number of its rows."""
+    with pyarrow_or_error(path).ParquetFile(path) as file:
+        return {field.name: _parquet_type(field.type) for field in file.schema_arrow}, file.metadata.num_rows
+
+
 def _parquet_type(given: Any) -> Any:
     """The type of a parquet column; text if pyarrow cannot build it from Python values."""
     import pyarrow
@@ -179,14 +254,13 @@ def _value_type(cell: object) -> str:
     return "number" if isinstance(cell, float) else "text"
 
 
-def _count_lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-
-
 def fingerprint(source: str) -> dict[str, str | int]:
     """Distinguishes one input from another without reading its content."""
     if source == "-":
         return {}
+    path = str(Path(source).resolve())
+    if Path(source).is_dir():
+        corpus = find_corpus(Path(source))
+        return {"path": path, "files": len(corpus.files), "sha256": corpus.digest, "changed": corpus.changed}
     facts = Path(source).stat()
-    return {"path": str(Path(source).resolve()), "size": facts.st_size, "changed": facts.st_mtime_ns}
+    return {"path": path, "size": facts.st_size, "changed": facts.st_mtime_ns}

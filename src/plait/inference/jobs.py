@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from plait.data.examples import text_problem
+from plait.data.read import row_problem
+from plait.data.readers.records import Record
 from plait.errors import RequestError
+from plait.inference.corpus import Shard
 from plait.inference.decision import Decision
 from plait.inference.inputs import Input, open_input
 from plait.inference.predictions import Predictions
@@ -16,7 +20,7 @@ from plait.inference.writers import Header
 from plait.model.headings import prediction_headings
 from plait.model.tasks import TaskSpec
 
-__all__ = ["ChunkResult", "Job", "embed_job", "kind_like", "predict_job"]
+__all__ = ["Answers", "ChunkResult", "Job", "embed_job", "kind_like", "predict_job"]
 
 _Texts = list[list[str]]  # by column
 
@@ -29,6 +33,17 @@ class ChunkResult(NamedTuple):
     inputs: int  # of the encoder
     truncated: int
     abstained: int = 0
+
+
+class Answers(NamedTuple):
+    """What a job computed for some rows."""
+
+    added: list[Sequence[object] | None]  # cells by row; None for a bad row
+    vectors_nD: np.ndarray | None  # NaN for a bad row
+    problems: list[str | None]  # why a bad row has no result
+    inputs: int
+    truncated: int
+    abstained: int
 
 
 @dataclass(frozen=True)
@@ -63,10 +78,13 @@ class Job:
         stdin_kind: str | None = None,
         keep_in: Path | None = None,
         option: str = "",
+        shard: Shard | None = None,
+        survey: Path | None = None,
     ) -> Input:
         """The input; refused if it lacks a column, or already has one of the output, whose kind is None in a pipe.
 
-        `option` is the one that names other text columns, if the command has it.
+        `option` is the one that names other text columns, if the command has it. `shard` and `survey` as in
+        `open_input`.
         """
         written = self.header({})
         given = open_input(
@@ -78,9 +96,33 @@ class Job:
             keep_in=keep_in,
             only=() if kind in ("csv", "parquet") else (*self.text, *self.needs, *written.columns("jsonl")),
             option=option,
+            shard=shard,
+            survey=survey,
         )
         written.check(kind or kind_like(given), source if source != "-" else given.name, given.columns)
         return given
+
+    def answer(self, records: Sequence[Record]) -> Answers:
+        """The results for some rows."""
+        problems = [self._problem(record) for record in records]
+        good = [number for number, problem in enumerate(problems) if problem is None]
+        texts = [[records[number].values[column] for number in good] for column in self.text]
+        done = self.work(texts) if good else ChunkResult([], None, 0, 0)
+        added: list[Sequence[object] | None] = [None] * len(records)
+        for number, result in zip(good, done.cells, strict=True):
+            added[number] = result
+        vectors_nD = None
+        if self.width is not None:
+            vectors_nD = np.full((len(records), self.width), np.nan, dtype=np.float32)
+            if done.vectors_nD is not None:
+                vectors_nD[good] = done.vectors_nD
+        return Answers(added, vectors_nD, problems, done.inputs, done.truncated, done.abstained)
+
+    def _problem(self, record: Record) -> str | None:
+        """Why a row cannot have a result."""
+        if found := record.problem or row_problem(record, (*self.text, *self.needs), ()):
+            return found
+        return text_problem(self.text, [record.values[column] for column in self.text])
 
 
 def predict_job(predictor: Predictor, spec: TaskSpec, columns: Sequence[str], decision: Decision | None = None) -> Job:

@@ -25,11 +25,27 @@ _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 class ResumableOutput:
     """The parts of one output. A part counts once the journal lists it, and it is on disk before that."""
 
-    def __init__(self, output: Path) -> None:
+    def __init__(self, output: Path, again: str = "start again without --resume") -> None:
+        """`again` is what to do if another request began this output."""
         self.output = output
+        self.again = again
         self.folder = output.with_name(f".{output.name}.parts")
         self.journal = self.folder / "journal.jsonl"
         self.parts: list[dict[str, Any]] = []
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is something to resume."""
+        return self.journal.is_file() and b"\n" in self.journal.read_bytes()
+
+    @property
+    def rows_on_disk(self) -> int:
+        """How many rows are done, also while another process writes them."""
+        try:
+            lines = self.journal.read_bytes().split(b"\n")[1:-1]  # the last may be incomplete
+        except OSError:
+            return 0
+        return sum(int(json.loads(line)["rows"]) for line in lines)
 
     @contextmanager
     def open(self, request: dict[str, Any], *, resume: bool) -> Iterator[None]:
@@ -92,13 +108,20 @@ class ResumableOutput:
         begun, self.parts = lines[0], lines[1:]
         if changed := [what for what, value in request.items() if begun["request"].get(what) != value]:
             what = " and the ".join(changed)
-            raise RequestError(f"{self.output}: the {what} changed since it was begun; start again without --resume")
+            raise RequestError(f"{self.output}: the {what} changed since it was begun; {self.again}")
         torch.set_num_threads(begun["threads"])  # another number of threads would sum in another order
 
     def _remove(self) -> None:
         """Delete everything; the journal first, so that a half-deleted folder cannot be resumed."""
         self.journal.unlink()
         shutil.rmtree(self.folder)
+
+    def discard(self) -> None:
+        """Delete what a process left that was killed after its output was complete."""
+        if self.folder.is_dir():
+            with self._locked():
+                self.journal.unlink(missing_ok=True)
+                shutil.rmtree(self.folder)
 
     def done(self, what: str) -> int:
         """How many rows, or bad rows, the finished parts have."""

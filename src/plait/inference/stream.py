@@ -1,28 +1,25 @@
 """Predictions and embeddings for every row of a file of any size: constant memory, in order, one row out per row in."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-
 from plait import __version__
-from plait.data.examples import text_problem
-from plait.data.read import SHOWN, row_problem
+from plait.data.read import SHOWN
 from plait.data.readers.lines import NOT_UTF8
 from plait.data.readers.parquet import pyarrow_or_error
 from plait.data.readers.records import Record
 from plait.data.write import json_line
 from plait.errors import RequestError
 from plait.inference.inputs import Input, fingerprint
-from plait.inference.jobs import ChunkResult, Job, kind_like
+from plait.inference.jobs import Job, kind_like
 from plait.inference.pipe import characters_of, pipe_chunks
 from plait.inference.resumable import ResumableOutput
 from plait.inference.writers import WRITERS, Chunk, Header
 from plait.progress import Progress
 
-__all__ = ["Done", "output_kind", "run_job"]
+__all__ = ["Done", "output_kind", "request_of", "run_job", "write_file"]
 
 _CHUNK_ROWS = 2048  # texts of similar length in one chunk are encoded together
 _CHUNK_CHARACTERS = 2_000_000
@@ -60,10 +57,10 @@ def run_job(
     resume: bool = False,
     errors: Path | None = None,
 ) -> Done:
-    """Process a file, or `-` for standard input, into a file that appears atomically, or `-` for standard output.
+    """Process a file, a folder, or `-` for standard input, into a file that appears atomically.
 
-    A bad row gets an empty result and a line in the errors file. Without a kind, the output is csv or jsonl like the
-    input.
+    The output `-` means standard output. A bad row gets an empty result and a line in the errors file. Without a kind,
+    the output is csv or jsonl like the input.
     """
     place = None if output == "-" else Path(output)
     listed = errors or (place and place.with_name(f"{place.name}.errors.jsonl"))
@@ -72,35 +69,57 @@ def run_job(
         pyarrow_or_error(output)  # fail now, not after the first rows
     given = job.open(source, kind, stdin_kind=stdin_kind, keep_in=place and place.parent, option="--text")
     kind = kind or kind_like(given)
-    stream = _Stream(job, given, progress)
     if place is None or listed is None:
-        return _to_stdout(stream, kind, errors)
+        return _to_stdout(_Stream(job, given, progress), kind, errors)
+    request = {**request_of(job), "input": fingerprint(source)}
+    return write_file(job, given, ResumableOutput(place), listed, kind, request, progress, resume=resume)
+
+
+def request_of(job: Job) -> dict[str, object]:
+    """What must be the same for all parts of one output, beside the input."""
     request: dict[str, object] = {
         "model or task": job.identity,
         "text columns": list(job.text),
-        "input": fingerprint(source),
         "engine": job.engine,
         "version of plait": __version__,
     }
     options = {**asdict(job.decision), "encoding": job.encoding, "prefix": job.prefix, "safe_csv": job.safe_csv}
-    request |= {f"option --{name.replace('_', '-')}": value for name, value in options.items()}
-    output_parts = ResumableOutput(place)
-    with output_parts.open(request, resume=resume):
-        progress.begin(job.what, given.rows, output_parts.done("rows"))
-        if output_parts.parts:
-            progress.note(f"resuming after row {output_parts.done('rows'):,}")
-        before = output_parts.done("abstained")
-        records = _chunks(given.records, _CHUNK_ROWS, output_parts.done("rows"))
+    return request | {f"option --{name.replace('_', '-')}": value for name, value in options.items()}
+
+
+def write_file(
+    job: Job,
+    given: Input,
+    output: ResumableOutput,
+    errors: Path,
+    kind: str,
+    request: dict[str, object],
+    progress: Progress,
+    *,
+    resume: bool,
+    finished: Callable[[Done, Header], None] | None = None,
+) -> Done:
+    """Process an input into a file that can be resumed until `finished` has returned."""
+    stream = _Stream(job, given, progress)
+    with output.open(request, resume=resume):
+        progress.begin(job.what, given.rows, output.done("rows"))
+        if output.parts:
+            progress.note(f"resuming after row {output.done('rows'):,}")
+        before = output.done("abstained")
+        records = _chunks(given.records, _CHUNK_ROWS, output.done("rows"))
         for header, chunk, bad in stream.results(records):
             found = b"".join(map(json_line, bad))
-            abstained = before + stream.abstained - output_parts.done("abstained")
+            abstained = before + stream.abstained - output.done("abstained")
             facts = {"rows": len(chunk.added), "bad": len(bad), "abstained": abstained}
-            output_parts.add(WRITERS[kind].part(chunk, header), found, **facts)
+            output.add(WRITERS[kind].part(chunk, header), found, **facts)
         progress.end()
-        stream.report(output_parts.done("rows") - output_parts.done("bad"), output_parts.done("abstained"))
-        output_parts.finish(WRITERS[kind], stream.header, listed)
-    bad_rows = output_parts.done("bad")
-    return Done(output_parts.done("rows"), bad_rows, listed if bad_rows else None)
+        stream.report(output.done("rows") - output.done("bad"), output.done("abstained"))
+        output.finish(WRITERS[kind], stream.header, errors)
+        bad_rows = output.done("bad")
+        done = Done(output.done("rows"), bad_rows, errors if bad_rows else None)
+        if finished:
+            finished(done, stream.header)
+    return done
 
 
 def _check_places(source: str, output: Path | None, errors: Path | None) -> None:
@@ -113,6 +132,8 @@ def _check_places(source: str, output: Path | None, errors: Path | None) -> None
             raise RequestError(f"{option} {path}: its folder does not exist")
         if path.is_dir() or (output and path.exists() and not path.is_file()):
             raise RequestError(f"{option} {path}: not a regular file; choose another name")
+        if source != "-" and Path(source).is_dir() and path.resolve().is_relative_to(Path(source).resolve()):
+            raise RequestError(f"{option} {path}: lies in the input folder; choose another place")
         if path.resolve() in used:
             raise RequestError(f"{option} {path}: is {used[path.resolve()]} itself; choose another name")
         used[path.resolve()] = "the output"
@@ -170,34 +191,21 @@ class _Stream:
 
     def _results(self, records: Sequence[Record]) -> tuple[Chunk, list[dict[str, object]]]:
         """The results for some rows."""
-        problems = [self._problem(record) for record in records]
-        good = [number for number, problem in enumerate(problems) if problem is None]
-        texts = [[records[number].values[column] for number in good] for column in self.job.text]
-        done = self.job.work(texts) if good else ChunkResult([], None, 0, 0)
-        self.inputs += done.inputs
-        self.truncated += done.truncated
-        self.abstained += done.abstained
-        self.not_utf8 += sum(problem is not None and problem.startswith(NOT_UTF8) for problem in problems)
-        added: list[Sequence[object] | None] = [None] * len(records)
-        for number, result in zip(good, done.cells, strict=True):
-            added[number] = result
-        vectors_nD = None
-        if self.job.width is not None:
-            vectors_nD = np.full((len(records), self.job.width), np.nan, dtype=np.float32)
-            if done.vectors_nD is not None:
-                vectors_nD[good] = done.vectors_nD
+        found = self.job.answer(records)
+        self.inputs += found.inputs
+        self.truncated += found.truncated
+        self.abstained += found.abstained
+        self.not_utf8 += sum(problem is not None and problem.startswith(NOT_UTF8) for problem in found.problems)
         bad: list[dict[str, object]] = [
-            {"where": f"{self.given.name}:{record.line}", "problem": problem, "row": record.values or record.raw}
-            for record, problem in zip(records, problems, strict=True)
+            {
+                "where": f"{record.file or self.given.name}:{record.line}",
+                "problem": problem,
+                "row": record.values or record.raw,
+            }
+            for record, problem in zip(records, found.problems, strict=True)
             if problem
         ]
-        return Chunk([record.cells or record.values for record in records], added, vectors_nD), bad
-
-    def _problem(self, record: Record) -> str | None:
-        """Why a row cannot have a result."""
-        if found := record.problem or row_problem(record, (*self.job.text, *self.job.needs), ()):
-            return found
-        return text_problem(self.job.text, [record.values[column] for column in self.job.text])
+        return Chunk([record.cells or record.values for record in records], found.added, found.vectors_nD), bad
 
     def report(self, answered: int, abstained: int) -> None:
         """What a user should know about the results."""

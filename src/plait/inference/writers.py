@@ -70,7 +70,7 @@ class Writer(Protocol):
     def vector_columns(self, header: Header) -> list[str]:
         """The names of the columns of a vector; none if there are no vectors."""
 
-    def first(self, header: Header) -> bytes:
+    def first(self, header: Header, rows: int = 0) -> bytes:
         """What precedes all rows, in formats whose parts are simply concatenated."""
 
     def part(self, chunk: Chunk, header: Header) -> bytes:
@@ -90,11 +90,9 @@ class _Concatenated:
 
     def join(self, parts: Sequence[Path], header: Header, file: BinaryIO) -> None:
         file.write(self.first(header))
-        for path in parts:
-            with path.open("rb") as part:
-                shutil.copyfileobj(part, file)
+        _concatenate(parts, file)
 
-    def first(self, header: Header) -> bytes:
+    def first(self, header: Header, rows: int = 0) -> bytes:
         return b""
 
 
@@ -104,7 +102,7 @@ class _Csv(_Concatenated):
     def vector_columns(self, header: Header) -> list[str]:
         return [f"{header.prefix}e{number}" for number in range(header.width or 0)]
 
-    def first(self, header: Header) -> bytes:
+    def first(self, header: Header, rows: int = 0) -> bytes:
         return csv_lines([map(_cell_writer(header), (*header.passed, *header.columns("csv")))])
 
     def part(self, chunk: Chunk, header: Header) -> bytes:
@@ -149,7 +147,7 @@ class _Leaderboard(_Concatenated):
 
     passes = False
 
-    def first(self, header: Header) -> bytes:
+    def first(self, header: Header, rows: int = 0) -> bytes:
         (heading,) = header.added
         return f"id \t {heading} \n".encode()
 
@@ -169,12 +167,17 @@ class _Npy(_Concatenated):
         assert chunk.vectors_nD is not None, "only embeddings have this format"
         return chunk.vectors_nD.astype("<f4").tobytes()
 
+    def first(self, header: Header, rows: int = 0) -> bytes:
+        """numpy's header with the shape."""
+        file = io.BytesIO()
+        shape = {"descr": "<f4", "fortran_order": False, "shape": (rows, header.width or 0)}
+        np.lib.format.write_array_header_1_0(file, shape)
+        return file.getvalue()
+
     def join(self, parts: Sequence[Path], header: Header, file: BinaryIO) -> None:
-        """numpy's header with the shape, then all parts."""
-        width = header.width or 0
-        rows = sum(path.stat().st_size for path in parts) // (4 * width)
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (rows, width)})
-        super().join(parts, header, file)
+        size = 4 * (header.width or 0)
+        file.write(self.first(header, sum(path.stat().st_size for path in parts) // size))
+        _concatenate(parts, file)
 
 
 class _Parquet(_Concatenated):
@@ -201,6 +204,12 @@ class _Parquet(_Concatenated):
                     waiting = []
             if waiting:
                 writer.write_table(pyarrow.concat_tables(waiting))
+
+
+def _concatenate(parts: Iterable[Path], file: BinaryIO) -> None:
+    for path in parts:
+        with path.open("rb") as part:
+            shutil.copyfileobj(part, file)
 
 
 def _arrow_table(chunk: Chunk, header: Header) -> Any:

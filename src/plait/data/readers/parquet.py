@@ -9,7 +9,7 @@ import numpy as np
 from plait.data.readers.records import MOST_BYTES, Record, Table, as_text
 from plait.errors import DataError
 
-__all__ = ["pyarrow_or_error", "read_parquet"]
+__all__ = ["pyarrow_or_error", "python_rows", "read_parquet"]
 
 _BATCH_ROWS = 4096
 _BATCH_BYTES = 64_000_000  # of a batch that is decoded at once
@@ -59,7 +59,7 @@ def _columns(file: Any) -> tuple[tuple[str, ...], list[str]]:
 
 def _records(path: Path, file: Any) -> Iterator[Record]:
     number = 0
-    single_precision = {field.name for field in file.schema_arrow if str(field.type) in ("float", "halffloat")}
+    single_precision = _single_precision(file.schema_arrow)
     try:
         for batch in file.iter_batches(batch_size=_BATCH_ROWS):
             lengths_n = _text_lengths(batch)
@@ -95,6 +95,18 @@ def _text_lengths(batch: Any) -> np.ndarray:
                 known_n = column.is_valid().to_numpy(zero_copy_only=False)
                 lengths_n += used.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)[where_n] * known_n
     return lengths_n
+
+
+def python_rows(batch: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a record batch, by column."""
+    single_precision = _single_precision(batch.schema)
+    for row in batch.to_pylist():
+        yield {name: _shortest(cell) if name in single_precision else cell for name, cell in row.items()}
+
+
+def _single_precision(schema: Any) -> set[str]:
+    """The columns of 32-bit numbers and smaller ones."""
+    return {field.name for field in schema if str(field.type) in ("float", "halffloat")}
 
 
 def _shortest(cell: float | None) -> float | None:

@@ -29,6 +29,7 @@ class Record(NamedTuple):
     problem: str | None = None
     raw: str = ""  # the original text of a row with a problem
     cells: Mapping[str, object] | None = None  # the original values, if the format has types
+    file: str = ""  # its file, if several are read as one
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from plait.data.readers.parquet import pyarrow_or_error, python_rows
 from plait.errors import RequestError
 from plait.files import atomic_file, sha256_of
 from plait.inference.corpus import Shard
-from plait.inference.shards import Part, PartRecord, changed_facts, divisions
+from plait.inference.shards import PartRecord, ShardOutput, changed_facts, divisions
 from plait.inference.stream import Done
 from plait.inference.writers import WRITERS, Chunk, Header
 from plait.progress import Progress
@@ -23,13 +23,13 @@ __all__ = ["check_parts", "merge_parts"]
 _ROWS = 2048  # read at a time
 
 
-def check_parts(folder: Path, progress: Progress) -> list[tuple[Part, PartRecord]]:
+def check_parts(folder: Path, progress: Progress) -> list[tuple[ShardOutput, PartRecord]]:
     """The parts in a folder; every one that is missing, damaged or of another request is reported at once."""
     counts = sorted(divisions(folder))
     if len(counts) != 1:
         found = f"parts of {' and of '.join(map(str, counts))} shards; delete those of all but one" if counts else ""
         raise RequestError(f"{folder}: {found or 'no parts of shards; give the folder that --shards wrote to'}")
-    parts = [Part(folder, Shard(number, counts[0])) for number in range(counts[0])]
+    parts = [ShardOutput(folder, Shard(number, counts[0])) for number in range(counts[0])]
     records = {part.shard.number: record for part in parts if (record := part.record)}
     mistakes = _missing(folder, [part for part in parts if part.shard.number not in records])
     mistakes += _mixed(folder, records)
@@ -45,7 +45,7 @@ def check_parts(folder: Path, progress: Progress) -> list[tuple[Part, PartRecord
     return [(part, records[part.shard.number]) for part in parts]
 
 
-def _missing(folder: Path, parts: Sequence[Part]) -> list[str]:
+def _missing(folder: Path, parts: Sequence[ShardOutput]) -> list[str]:
     """Which shards were not begun, and which were not finished."""
     mistakes = []
     for begun, what in ((False, "missing"), (True, "not finished")):

@@ -16,7 +16,7 @@ from typing import Any
 from plait.errors import ExecutionError, PlaitError, RequestError
 from plait.inference.batch_mapper import BatchMapper
 from plait.inference.corpus import Shard, find_corpus
-from plait.inference.shards import Part, check_shard, divisions, open_shard, run_shard, shard_request
+from plait.inference.shards import ShardOutput, check_shard, divisions, open_shard, run_shard, shard_request
 from plait.inference.stream import Done
 from plait.progress import Progress, SilentProgress
 
@@ -85,7 +85,7 @@ def run_on_ray(
         check_shard(source, folder, Shard(0, count))
         given = open_shard(job, source, folder, Shard(0, count))  # fails now if a column is missing
         request = shard_request(job, find_corpus(Path(source)))
-        parts = [Part(folder, Shard(number, count)) for number in range(count)]
+        parts = [ShardOutput(folder, Shard(number, count)) for number in range(count)]
         records = [part.record for part in parts]
         # A part of another request is not done: its shard says what is wrong with it.
         todo = [number for number, record in enumerate(records) if not record or record.request != request]
@@ -121,7 +121,7 @@ def _run(
     todo: list[int],
     arguments: tuple[Any, ...],
     workers: int,
-    parts: list[Part],
+    parts: list[ShardOutput],
     progress: Progress,
     what: str,
     total: int,

@@ -22,8 +22,8 @@ from plait.inference.writers import Header
 from plait.progress import Progress
 
 __all__ = [
-    "Part",
     "PartRecord",
+    "ShardOutput",
     "changed_facts",
     "check_shard",
     "divisions",
@@ -59,7 +59,7 @@ class PartRecord:
             return None
 
 
-class Part:
+class ShardOutput:
     """The files of one shard's output."""
 
     def __init__(self, folder: Path, shard: Shard) -> None:
@@ -120,7 +120,7 @@ def run_shard(job: Job, source: str, folder: Path, shard: Shard, progress: Progr
     """Process one shard of a file or folder into its part; what an earlier process finished is not repeated."""
     check_shard(source, folder, shard)
     pyarrow_or_error(folder)  # fail now, not after the first rows
-    part = Part(folder, shard)
+    part = ShardOutput(folder, shard)
     corpus = find_corpus(Path(source))
     request = shard_request(job, corpus)
     if record := part.record:

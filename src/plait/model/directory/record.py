@@ -171,8 +171,10 @@ def open_directory(source: str | Path) -> ModelDirectory:
 def _read_directory(folder: Path) -> ModelDirectory:
     try:
         manifest = {**read_json(folder / MANIFEST)["sha256"]}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         raise ModelError(f"{folder}/{MANIFEST}: missing or damaged; {COPY_AGAIN}") from None
+    except OSError as error:
+        raise ModelError(f"{folder}/{MANIFEST}: cannot be read: {error.strerror}") from None
     _check_names(folder, manifest, [RECORD])
     verify_files(folder, {RECORD: manifest[RECORD]})
     try:

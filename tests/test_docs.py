@@ -39,11 +39,13 @@ from plait.serving.settings import Limits
 from plait.training.train import train
 from real_server import running
 from tiny import sentences
+from warm_commands import run_plait
 
 REPO = Path(__file__).parent.parent
 STARTER = REPO / "src/plait/data/starter"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LIMIT, WIDTH = 512, 384  # of the encoders that the recipes name
+SHELL = set("|<>&;$*`\n")  # what only a shell understands
 COLUMNS = "sentence body essay left right topic tags billing urgent is_spam points rating split language".split()
 
 
@@ -55,6 +57,9 @@ def start_command(
     command: str | list[str], folder: Path, modules: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command with the `plait` and `python` of the tests; Python also finds the modules in that folder."""
+    words = shlex.split(command, comments=True) if isinstance(command, str) else command
+    if words[:1] == ["plait"] and modules is None and not SHELL & set("".join(words)):
+        return run_plait(words[1:], folder)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     python_path = filter(None, [str(modules or ""), os.environ.get("PYTHONPATH")])
     environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(python_path)}

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
+from warm_commands import run_plait
+
 PLAIT = [sys.executable, "-m", "plait"]
 
 
 def plait(*arguments: object, code: int = 0, folder: Path | None = None) -> subprocess.CompletedProcess:
-    out = subprocess.run([*PLAIT, *map(str, arguments)], capture_output=True, text=True, cwd=folder, timeout=120)
+    out = run_plait(list(map(str, arguments)), folder or Path.cwd())
     assert out.returncode == code, out.stdout + out.stderr
     assert "Traceback" not in out.stderr
     return out

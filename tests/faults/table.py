@@ -57,7 +57,7 @@ FAULTS = {
         "exit code 1 or 2, a message with the path, no temporary files; run again, the result is bit-identical",
         one_by_one(disk.check),
         disk.count,
-        range(5, 10**6, 67),
+        range(5, 10**6, 211),
     ),
     "signals": Fault(
         "SIGINT or SIGTERM at a random moment, for every third run a second one during the save",

@@ -14,11 +14,10 @@ from machine import process_megabytes
 from texts import SEED
 from train import resolve_with_plait, train_with_plait
 from trainers import BATCH, PAIRS, Batches, sentence_transformers_trainer
-from training_rows import batches_of, read_task
+from training_rows import read_task
 
 EARLY = 100  # steps after which memory should have reached its level
 PEER_STEPS = 300
-WINDOW = 32  # batches whose rows are sorted by length as one, as in plait's own plan
 resident: list[float] = []  # megabytes after each step
 
 
@@ -27,7 +26,7 @@ def steps_of(setting: Setting) -> int:
 
 
 def long_batches(setting: Setting) -> Batches:
-    """Batches of each task for all steps; a task with fewer rows is drawn from in several passes."""
+    """Random batches of each task for all steps, as in plait's own plan; a task with few rows gets several passes."""
     needed = steps_of(setting) // len(PAIRS)
     found = {}
     for task in PAIRS:
@@ -35,8 +34,7 @@ def long_batches(setting: Setting) -> Batches:
         chance = random.Random(f"{SEED}/{task}/memory")
         while len(batches) < needed:
             drawn = chance.sample(rows, min(len(rows), needed * BATCH) // BATCH * BATCH)
-            for start in range(0, len(drawn), WINDOW * BATCH):
-                batches += batches_of(drawn[start : start + WINDOW * BATCH], BATCH, setting.minilm)
+            batches += [drawn[start : start + BATCH] for start in range(0, len(drawn), BATCH)]
         found[task] = batches[:needed]
     return found
 

@@ -81,6 +81,7 @@ SEE = {
 }
 TAKES = {
     "predictions": "predictions",
+    "teacher": "predictions, and those of a teacher",
     "all": "embeddings",
     "positives": "embeddings of positives",
     "anchors": "embeddings, and which are positives",

@@ -34,6 +34,7 @@ TASKS = {
     "dot": (TWO, YES_NO, "dot", {"rank": 4}, "sigmoid"),
     "ray": (TWO, SCORE, "dot", {"rank": 4, "normalise": True, "activation": "relu"}, "identity"),
     "both at once": (TWO, YES_NO, "joined", {}, "sigmoid"),
+    "either order": (TWO, YES_NO, "joined_mean", {}, "sigmoid"),
     "order": (TWO, CLASSES, "joined_both", {}, "softmax"),
     "turn": (TWO, SCORE, "joined_difference", {"activation": "tanh"}, "scaled_sigmoid"),
     "plain": (TWO, CLASSES, "joined_difference", {}, "one_vs_rest"),

@@ -25,6 +25,7 @@ OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
         {"negatives": "labelled"},
         {"denominator": "others", "hardest": 2},
     ],
+    "distil": [{"temperature": 2.5}],
     "multiple_negatives": [{"similarity": "dot", "scale": 1.0}],
     "contrastive": [{"distance": "euclidean", "margin": 5.0}, {"distance": "cosine", "margin": 0.5}],
     "triplet": [{"margin": 1.0}, {"distance": "euclidean", "margin": 3.0}, {"distance": "cosine", "margin": 0.5}],
@@ -68,6 +69,8 @@ class LossCase:
         if self.loss.takes == "predictions":
             weigh_and_smooth = {"class_weights_C": None, "label_smoothing": 0.0}
             return partial(self.loss.function, **weigh_and_smooth, **self.options)
+        if self.loss.takes == "teacher":
+            return partial(self.loss.function, link=self.loss.links[self.kind], **self.options)
         if self.loss.takes == "tokens":
             module: torch.nn.Module = self.loss.function(CLASSES, WIDTH, generator(0), **self.options)
             return module.to(dtype)
@@ -81,9 +84,11 @@ class LossCase:
     def draw(self, seed: int, rows: int = 7, dtype: torch.dtype = torch.float32) -> tuple[list[Tensor], list[Tensor]]:
         """Random inputs, and labels if it takes any."""
         source = generator(seed)
-        if self.loss.takes == "predictions":
+        if self.loss.of_predictions:
             outputs = CLASSES if self.kind in ("classes", "multilabel") else 1
             inputs = [3 * torch.randn(rows, outputs, generator=source)]
+            if self.loss.takes == "teacher":
+                return [inputs[0].to(dtype)], [3 * torch.randn(rows, outputs, generator=source).to(dtype)]
         else:
             inputs = list(torch.randn(max(self.sides, 1), rows, WIDTH, generator=source))
         labels = [] if self.loss.takes in ("all", "positives") else [self._labels(rows, source)]
@@ -113,7 +118,7 @@ def cases_of(name: str, loss: Loss) -> list[LossCase]:
     """The cases of one loss: every kind of label for predictions, every number of sides for embeddings."""
     found = []
     for options in ({}, *OPTIONS.get(name, ())):
-        if loss.takes == "predictions":
+        if loss.of_predictions:
             kinds = [kind for kind in loss.links if loss.problem(kind, options, SCORE_RANGE) is None]
             found += [LossCase(name, options, kind) for kind in kinds]
         elif loss.takes == "tokens":

@@ -13,8 +13,8 @@ from plait.resolve.run import ResolvedRun, resolve_run
 from plait.training.backward import _forward
 from plait.training.given_recipe import as_recipe
 from plait.training.objective import Pass
+from plait.training.stages import _weights_digest
 from plait.training.step import StepParts
-from plait.training.train import _weights_digest
 from plait.training.trainer import Trainer, build_start_model
 
 
@@ -30,7 +30,7 @@ def trainer_for(recipe: Any) -> Trainer:
 
 def batch_of(trainer: Trainer, task: str, rows: Sequence[int]) -> Batch:
     """The batch that a step makes of these training rows."""
-    return make_batch(task, tuple(rows), trainer.resolved.tasks[task].splits["train"].labels, trainer.tokens[task])
+    return make_batch(task, tuple(rows), trainer.resolved.learning[task].splits["train"].labels, trainer.tokens[task])
 
 
 def forward(trainer: Trainer, task: str, rows: Sequence[int]) -> tuple[Batch, Pass]:

@@ -6,13 +6,14 @@ Threads that share one matrix product wait for each other after each product; th
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import contextmanager
 from threading import Barrier, Lock
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-__all__ = ["run_lanes", "share_of", "side_by_side", "start_threads"]
+__all__ = ["on_one_core", "run_lanes", "share_of", "side_by_side", "start_threads"]
 
 _Piece = TypeVar("_Piece")
 _Result = TypeVar("_Result")
@@ -55,6 +56,20 @@ def run_lanes(work: Callable[[int], _Result], count: int, lanes: int) -> list[_R
         for future in running:
             future.result()
     return [results[number] for number in range(count)]
+
+
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """Inside, torch computes on one core in the calling thread.
+
+    After an operation on several cores, torch's own threads spin for milliseconds on cores that lanes need.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def share_of(tensors: Sequence[Tensor], lane: int, lanes: int) -> list[Tensor]:

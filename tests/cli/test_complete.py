@@ -49,7 +49,7 @@ def test_profiles_of_a_suite():
 def test_keys(recipe):
     assert complete("train", recipe, "--set", "head_") == ["head_start=", "head_lr="]
     assert complete("train", "--set", "lr") == ["lr=", "lr_schedule="]
-    found = ["tracker=", "train_rows=", "train_encoder=", "tasks.mood.", "tasks.near."]
+    found = ["teacher=", "tracker=", "train_rows=", "train_encoder=", "tasks.mood.", "tasks.near."]
     assert complete("train", recipe, "--set", "t") == found
     assert complete("check", recipe, "--set", "tasks.near.head") == ["tasks.near.head="]
     assert complete("check", "cs224n", "--set", "lr=1e-4", "--set", "epo") == ["epochs="]

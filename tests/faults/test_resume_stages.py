@@ -7,8 +7,7 @@ import pytest
 
 import plait
 from plait.runs import checkpoint
-from plait.training import stage
-from plait.training import train as train_module
+from plait.training import stage, stages
 from plait.training.train import Stopped, resume
 from small_runs import stop_after
 
@@ -69,8 +68,8 @@ def in_second_stage(evaluating, name) -> bool:
 
 # The function to kill in, when, whether after it has run, and the stage of the checkpoint that is left.
 MOMENTS = {
-    "before the best model is loaded": (train_module, "load_weights", lambda *_: True, False, 0),
-    "after the best model is loaded": (train_module, "load_weights", lambda *_: True, True, 0),
+    "before the best model is loaded": (stages, "load_weights", lambda *_: True, False, 0),
+    "after the best model is loaded": (stages, "load_weights", lambda *_: True, True, 0),
     "before the first checkpoint of the second stage": (stage, "save_checkpoint", is_first_of_second_stage, False, 0),
     "after the first checkpoint of the second stage": (stage, "save_checkpoint", is_first_of_second_stage, True, 1),
     "after a model of the second stage replaced the best": (stage.StageRun, "evaluate", in_second_stage, True, 1),

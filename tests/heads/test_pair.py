@@ -38,6 +38,31 @@ def test_concat_is_the_sum_over_its_sides():
         torch.testing.assert_close(head(u_BD, v_BD), summed, **ROUNDING)
 
 
+# joined_mean: W (J(a,b) + J(b,a)) / 2 + b
+
+
+def test_joined_mean_by_hand():
+    head = build_head("joined_mean")
+    set_weights(head.linear, [[1.0, 2.0]], [0.5])  # 1·(1 + 3)/2 + 2·(2 + 0)/2 + 0.5 = 4.5
+    assert head(row(1.0, 2.0), row(3.0, 0.0)).tolist() == [[4.5]]
+
+
+def test_joined_mean_of_equal_embeddings_is_joined():
+    mean, joined = build_head("joined_mean", width=WIDTH), build_head("joined", width=WIDTH)
+    mean.load_state_dict(joined.state_dict())
+    (joined_BD,) = draw_views(5, 1)
+    assert torch.equal(mean(joined_BD, joined_BD), joined(joined_BD))
+
+
+def test_joined_mean_is_the_mean_of_both_predictions():
+    mean, joined = build_head("joined_mean", width=WIDTH, outputs=3), build_head("joined", width=WIDTH, outputs=3)
+    mean.load_state_dict(joined.state_dict())
+    for seed in SEEDS:
+        one_BD, other_BD = draw_views(seed, 2)
+        expected_BC = (joined(one_BD) + joined(other_BD)) / 2
+        torch.testing.assert_close(mean(one_BD, other_BD), expected_BC, **ROUNDING)
+
+
 # joined_both: W [W₁ J(a,b) + b₁; W₂ J(b,a) + b₂] + b
 
 

@@ -29,11 +29,14 @@ def test_loss_declares_its_links_and_has_keyword_only_options(name):
     loss = LOSSES[name]
     assert loss.links and set(loss.links) <= set(KINDS)
     assert set(loss.links.values()) <= {*LINKS, ""}
-    assert (loss.takes == "predictions") == (not loss.reads)
+    assert loss.of_predictions == (not loss.reads)
     parameters = list(inspect.signature(loss.function).parameters.values())
     if loss.takes == "predictions":
         taken = ["outputs_BC", "label_B", "class_weights_C", "label_smoothing"]
         assert [p.name for p in parameters[:4]] == taken
+    elif loss.takes == "teacher":
+        taken = ["outputs_BC", "teacher_BC", "link"]
+        assert [p.name for p in parameters[:3]] == taken
     elif loss.takes == "tokens":
         taken = ["classes", "width", "generator"]
         assert [p.name for p in parameters[:3]] == taken

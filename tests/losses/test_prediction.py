@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from loss_cases import SEEDS
-from plait.losses.prediction import binary_cross_entropy, cross_entropy, mse, threshold_problem
+from plait.losses.prediction import binary_cross_entropy, cross_entropy, distil, mse, threshold_problem
 from properties import ROUNDING
 
 
@@ -288,3 +288,55 @@ def test_threshold_must_suit_the_labels(kind, threshold, problem):
 def test_threshold_without_a_known_range_is_accepted():
     assert threshold_problem("score", {"threshold": 9.0}, None) is None
     assert threshold_problem("score", {}, None) == NEEDS
+
+
+# distil
+
+
+@pytest.mark.parametrize(("link", "classes"), [("softmax", 4), ("each", 4), ("sigmoid", 1), ("identity", 1)])
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_distil_of_equal_outputs_is_zero_with_gradient_zero(link, classes, temperature):
+    for seed in SEEDS:
+        outputs_BC, _ = draw(seed, classes)
+        assert distil(outputs_BC, outputs_BC, link, temperature=temperature).item() == pytest.approx(0, abs=1e-6)
+        slope_BC = gradient(distil, outputs_BC, outputs_BC, link, temperature=temperature)
+        torch.testing.assert_close(slope_BC, torch.zeros_like(slope_BC), atol=1e-6, rtol=0)
+
+
+def test_distil_of_classes_by_hand():
+    teacher_BC, outputs_BC = torch.tensor([[0.0, log(3)]]), torch.tensor([[0.0, 0.0]])
+    # (1/4, 3/4) against (1/2, 1/2): 1/4·ln 1/2 + 3/4·ln 3/2
+    value = distil(outputs_BC, teacher_BC, "softmax").item()
+    assert value == pytest.approx(0.25 * log(0.5) + 0.75 * log(1.5), abs=1e-5)
+
+
+def test_distil_softens_both_sides():
+    teacher_BC, outputs_BC = torch.tensor([[0.0, 2 * log(3)]]), torch.tensor([[0.0, 0.0]])
+    # halved, the outputs are those above; times 2²
+    value = distil(outputs_BC, teacher_BC, "softmax", temperature=2.0).item()
+    assert value == pytest.approx(4 * (0.25 * log(0.5) + 0.75 * log(1.5)), abs=1e-5)
+
+
+def test_distil_of_yes_and_no_by_hand():
+    # the teacher says yes with 3/4, the head with 1/2: as with two classes
+    assert distil(column(0.0), column(log(3)), "sigmoid").item() == pytest.approx(
+        0.25 * log(0.5) + 0.75 * log(1.5), abs=1e-5
+    )
+
+
+def test_distil_of_scores_is_the_squared_difference():
+    assert distil(column(1.0, 4.0), column(2.0, 2.0), "identity").item() == pytest.approx(2.5)
+
+
+def test_distil_does_not_depend_on_a_constant_in_the_teachers_outputs():
+    for seed in SEEDS:
+        outputs_BC, _ = draw(seed, 5)
+        teacher_BC, _ = draw(seed + 100, 5)
+        torch.testing.assert_close(
+            distil(outputs_BC, teacher_BC + 7, "softmax"), distil(outputs_BC, teacher_BC, "softmax"), **ROUNDING
+        )
+
+
+def test_distil_needs_equal_shapes():
+    with pytest.raises(ValueError, match=r"distil needs equal shapes, got \(2, 1\) and \(2, 3\)"):
+        distil(torch.zeros(2, 1), torch.zeros(2, 3), "softmax")

@@ -9,6 +9,7 @@ from plait.runs.directory import RunDirectory
 from plait.training.backward import backward
 from plait.training.lanes import Lanes
 from plait.training.step import shared_parameters, train_step
+from plait.training.threads import restore_threads
 from plait.training.train import Stopped, resume
 from small_runs import stop_after
 from tiny_trainer import batches_of, build_trainer, gradients, step_parts
@@ -184,3 +185,13 @@ def test_runs_with_the_same_number_of_threads_are_equal(tiny_recipe, tmp_path, t
         result = plait.train(tiny_recipe(epochs=1), tmp_path / name, baselines=False, threads=threads)
         ends.add(RunDirectory(result.run).read_result().last_weights_sha256)
     assert len(ends) == 1
+
+
+@pytest.mark.parametrize(("lanes", "inside"), [(1, 2), (2, 1)])
+def test_the_calling_thread_leaves_the_cores_to_the_lanes(make, lanes, inside):
+    trainer = make()
+    with restore_threads():
+        torch.set_num_threads(2)
+        with Lanes(trainer.model, lanes).free_cores():
+            assert torch.get_num_threads() == inside
+        assert torch.get_num_threads() == 2

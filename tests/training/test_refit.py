@@ -7,9 +7,10 @@ from plait.errors import RecipeError, RequestError
 from plait.model.directory.record import open_directory
 from plait.runs.directory import RunDirectory
 from plait.runs.origins import find_split
+from plait.runs.records import ScoresLine
 from plait.training import train as training
 from plait.training.train import Stopped, resume
-from small_runs import stop_after
+from small_runs import resolve, stop_after
 
 
 @pytest.fixture
@@ -60,6 +61,50 @@ def test_if_dev_prefers_the_start_only_the_heads_are_solved_again(recipe, tmp_pa
     mine, theirs = (plait.load(found.model) for found in (result, again))
     for task, texts in (("mood", ["a happy film"]), ("same", [("a film", "a film indeed")])):
         assert mine.predict(task, texts)[0].score == pytest.approx(theirs.predict(task, texts)[0].score, abs=1e-4)
+
+
+class _Scored:
+    """A run that has scored its dev rows twice."""
+
+    def __init__(self, first: float, last: float, metric: str) -> None:
+        self.scores = [(0, first), (10, last)]
+        self.metric = metric
+
+    def metrics_lines(self):
+        for step, score in self.scores:
+            yield ScoresLine(
+                stage=None,
+                step=step,
+                epoch=step,
+                dev={"same": {self.metric: score}},
+                kept={},
+                recall={},
+                train={},
+                mean=score,
+            )
+
+
+@pytest.mark.parametrize(
+    ("rows", "first", "last", "metric", "better"),
+    [
+        (16, 0.9, 0.7, "accuracy", False),  # 3 of 16 rows may be chance
+        (16, 1.0, 0.9, "accuracy", False),
+        (400, 0.80, 0.79, "accuracy", False),
+        (400, 0.80, 0.77, "accuracy", True),  # 0.8 · 0.2 / 400 / 0.03 = 0.013
+        (400, 0.77, 0.80, "accuracy", False),
+        (100, 0.85, 0.84, "pearson", False),
+        (100, 0.85, 0.80, "pearson", True),  # (1 − 0.85²)² / 100 / 0.03 = 0.026
+    ],
+)
+def test_a_loss_on_few_dev_rows_is_not_believed(recipe, rows, first, last, metric, better):
+    same = {
+        **recipe["tasks"]["same"],
+        "label": {"column": "same", "kind": "score" if metric == "pearson" else "yes_no"},
+    }
+    resolved = resolve({**recipe, "tasks": {"same": same}})
+    task = resolved.stages[-1].tasks["same"]
+    object.__setattr__(task, "choosing", task.splits["dev"].chosen([0] * rows))
+    assert training._start_was_better(_Scored(first, last, metric), resolved) == better
 
 
 def test_dev_rows_cannot_score_a_model_that_was_trained_on_them(recipe, tmp_path):

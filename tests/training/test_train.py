@@ -177,9 +177,16 @@ def test_bf16_is_for_training_alone(tiny_recipe, monkeypatch):
 
 def test_bf16_without_hardware_is_refused(tiny_recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(trainer, "_computes_in_bf16", lambda device: False)
-    with pytest.raises(RecipeError, match="this cpu has no instructions for bf16; use precision: float32"):
+    with pytest.raises(RecipeError, match="this cpu has no instructions for bf16; use precision: auto or float32"):
         plait.train(tiny_recipe(precision="bf16"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("has_bf16", "expected"), [(True, "bf16"), (False, "float32")])
+def test_auto_is_bf16_where_the_hardware_has_it(tiny_recipe, monkeypatch, has_bf16, expected):
+    monkeypatch.setattr(trainer, "_computes_in_bf16", lambda device: has_bf16)
+    assert trainer_for(tiny_recipe(precision="auto")).model.precision == expected
+    assert trainer_for(tiny_recipe()).model.precision == "float32"
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tiny_recipe, tmp_path):

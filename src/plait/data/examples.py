@@ -29,6 +29,11 @@ class Examples:
         texts = tuple([column[row] for row in rows] for column in self.texts)
         return Examples(texts, self.labels[list(rows)], [self.origins[row] for row in rows])
 
+    def in_both_orders(self) -> "Examples":
+        """These pairs, then the same with their texts exchanged."""
+        first, second = self.texts
+        return Examples((first + second, second + first), np.concatenate([self.labels] * 2), self.origins * 2)
+
 
 def examples_from(
     rows: Rows, text: Sequence[str], label: Sequence[str], labels: Labels

@@ -64,9 +64,17 @@ def score_cells(table: SuiteTable, join: str = "\n") -> tuple[list[str], list[li
             + [join.join(filter(None, (_measured(entry), _paper(entry))))]
         ]
         over = [_over_free(table, row, join)] if table.has_free_rows else []
-        cells = f"{row.done} of {row.cells}" if row.cells and not row.free else _NOTHING
-        rows.append([row.name, *entries, *over, cells])
+        rows.append([row.name, *entries, *over, _cells(row)])
     return names, rows
+
+
+def _cells(row: TableRow) -> str:
+    """How many cells are done, and how long one takes."""
+    if not row.cells or row.free:
+        return _NOTHING
+    minutes = row.seconds / 60 / row.done if row.done else 0.0
+    each = f", {minutes:.0f} min each" if minutes >= 10 else f", {minutes:.1f} min each" if minutes >= 0.1 else ""
+    return f"{row.done} of {row.cells}{each}"
 
 
 def _train(entry: Entry, join: str) -> str:

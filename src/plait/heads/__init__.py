@@ -15,6 +15,7 @@ from plait.heads.pair import (
     Joined,
     JoinedBoth,
     JoinedDifference,
+    JoinedMean,
 )
 from plait.heads.shared import SharedTanh
 from plait.heads.single import Linear, UnitLinear
@@ -31,6 +32,7 @@ HEADS: Registry[type[Head]] = Registry(
         "unit_linear": UnitLinear,
         "concat": Concat,
         "joined": Joined,
+        "joined_mean": JoinedMean,
         "joined_both": JoinedBoth,
         "joined_difference": JoinedDifference,
         "difference": Difference,

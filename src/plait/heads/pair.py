@@ -23,6 +23,7 @@ __all__ = [
     "Joined",
     "JoinedBoth",
     "JoinedDifference",
+    "JoinedMean",
 ]
 
 _Activation = Literal["none", "relu", "tanh"]
@@ -156,6 +157,24 @@ class Joined(Head):
     def forward(self, joined_BD: Tensor) -> Tensor:
         """The embedding (B, D) of the joined sentences → outputs (B, C)."""
         outputs_BC: Tensor = self.linear(self.dropout(joined_BD))
+        return outputs_BC
+
+
+class JoinedMean(Head):
+    """linear((J(a, b) + J(b, a)) / 2): as `joined`, with the same outputs for both orders."""
+
+    reads = "joined_both"
+    output_layer = "linear"
+    symmetric = True
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(size.dropout)
+        self.linear = nn.Linear(size.width, size.outputs)
+
+    def forward(self, joined_BD: Tensor, swapped_BD: Tensor) -> Tensor:
+        """The embeddings (B, D) of the sentences joined in both orders → outputs (B, C)."""
+        outputs_BC: Tensor = self.linear(self.dropout((joined_BD + swapped_BD) / 2))
         return outputs_BC
 
 

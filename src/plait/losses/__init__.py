@@ -21,7 +21,7 @@ from plait.losses.embedding import (
     triplet,
 )
 from plait.losses.loss import Loss
-from plait.losses.prediction import binary_cross_entropy, cross_entropy, mse, threshold_problem
+from plait.losses.prediction import binary_cross_entropy, cross_entropy, distil, mse, threshold_problem
 from plait.losses.proxies import ProxyNca, SoftTriple
 from plait.registry import Registry
 
@@ -47,6 +47,9 @@ LOSSES: Registry[Loss] = Registry(
             implied_kind=lambda options: "score" if options.get("threshold") is not None else None,
         ),
         "mse": Loss(mse, {"score": "identity"}),
+        "distil": Loss(
+            distil, {"classes": "softmax", "multilabel": "each", "yes_no": "sigmoid", "score": "identity"}, "teacher"
+        ),
         "info_nce.v1": Loss(info_nce_of_positives, _POSITIVES, "positives", ("apart", "triple")),
         "info_nce.v2": Loss(info_nce, _POSITIVES, "anchors", ("apart", "triple")),
         "multiple_negatives": Loss(multiple_negatives, _POSITIVES, "positives", ("apart", "triple")),

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 __all__ = ["Loss", "ScoreRange", "Takes"]
 
-Takes = Literal["predictions", "all", "positives", "anchors", "same", "label", "tokens"]
+Takes = Literal["predictions", "teacher", "all", "positives", "anchors", "same", "label", "tokens"]
 ScoreRange = tuple[float, float] | None  # of a score; None for other kinds of label
 
 
@@ -15,6 +15,7 @@ class Loss:
     """A loss and what it takes.
 
     `predictions`: `function(outputs_BC, label_B, class_weights_C, label_smoothing, *, options)`.
+    `teacher`: `function(outputs_BC, teacher_BC, link, *, options)`, with the outputs of another model for these rows.
     Embeddings: `function(*embeddings_BD, *, options)` on `all` rows, on the `positives` only, or on all rows with one
     more argument: whether each row is a positive (`same`), or its `label`. `anchors` puts whether each row is a
     positive after the first two embeddings; a third one, if there is one, follows.
@@ -34,7 +35,7 @@ class Loss:
     @property
     def of_predictions(self) -> bool:
         """Whether it trains the head; all others train the encoder only."""
-        return self.takes == "predictions"
+        return self.takes in ("predictions", "teacher")
 
     @property
     def needs_positives(self) -> bool:

@@ -4,15 +4,16 @@ B batch, C outputs.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
+from annotated_types import Gt
 from torch import Tensor
 
 from plait.losses.loss import ScoreRange
 
-__all__ = ["binary_cross_entropy", "cross_entropy", "mse", "threshold_problem"]
+__all__ = ["binary_cross_entropy", "cross_entropy", "distil", "mse", "threshold_problem"]
 
 
 def cross_entropy(
@@ -59,6 +60,26 @@ def mse(outputs_BC: Tensor, label_B: Tensor, class_weights_C: Tensor | None, lab
         raise ValueError(f"mse needs one output per row, got {tuple(outputs_BC.shape)} for {len(label_B)} labels")
     assert class_weights_C is None and not label_smoothing, "refused when the recipe is resolved"
     return torch.mean((outputs_BC.squeeze(-1) - label_B) ** 2)
+
+
+def distil(outputs_BC: Tensor, teacher_BC: Tensor, link: str, *, temperature: Annotated[float, Gt(0)] = 1.0) -> Tensor:
+    """T² × the divergence KL(teacher ‖ outputs) of the probabilities of a teacher and of the head, mean over B.
+
+    Both are softened by the temperature T: softmax(outputs / T) for one of several classes, the sigmoid of each output,
+    mean over C, otherwise (Hinton 2015). Of scores, the mean squared difference.
+    """
+    if outputs_BC.shape != teacher_BC.shape:
+        raise ValueError(f"distil needs equal shapes, got {tuple(outputs_BC.shape)} and {tuple(teacher_BC.shape)}")
+    if link == "identity":
+        return torch.mean((outputs_BC - teacher_BC) ** 2)
+    outputs_BC, teacher_BC = outputs_BC / temperature, teacher_BC / temperature
+    if link == "softmax":
+        log_share_BC, log_target_BC = F.log_softmax(outputs_BC, dim=-1), F.log_softmax(teacher_BC, dim=-1)
+        return temperature**2 * F.kl_div(log_share_BC, log_target_BC, reduction="batchmean", log_target=True)
+    target_BC = torch.sigmoid(teacher_BC)
+    cross_BC = F.binary_cross_entropy_with_logits(outputs_BC, target_BC, reduction="none")
+    own_BC = F.binary_cross_entropy_with_logits(teacher_BC, target_BC, reduction="none")
+    return temperature**2 * torch.mean(cross_BC - own_BC)
 
 
 def threshold_problem(kind: str, options: Mapping[str, Any], score_range: ScoreRange) -> str | None:

@@ -82,7 +82,6 @@ class Model(nn.Module):
         pooling: str,
         normalise: bool,
         shared_layer: nn.Module | None = None,
-        precision: str = "float32",
         tokenizer_files: Mapping[str, bytes] | None = None,
     ) -> None:
         super().__init__()
@@ -94,7 +93,7 @@ class Model(nn.Module):
         self.shared_layer = shared_layer
         self.pooling = pooling
         self.normalise = normalise
-        self.precision = precision
+        self.precision = "float32"  # or bf16, of the products in training
         self.engine: Engine | None = None
         self._prepared: Prepared | None = None
         self._precise: dict[nn.Module, tuple[list[tuple[int, int]], nn.Module]] = {}  # head → its copy in float64

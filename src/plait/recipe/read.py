@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from plait.errors import RecipeError, did_you_mean
 from plait.recipe.options import explain
-from plait.recipe.schema import Recipe, Stage
+from plait.recipe.schema import FOLDERS, Recipe, Stage
 from plait.recipe.stages import merge_mistakes, stage_trees
 from plait.recipe.suite import BUNDLED, is_suite, read_row
 from plait.recipe.task import SPLITS, Label, Source, Task
@@ -193,9 +193,14 @@ def _find_files(recipe: Recipe, tree: Tree, data: Path | None) -> tuple[list[str
             if task.share(split) is None:
                 changes[split] = tuple(find(source, path) for source in getattr(task, split))
         tasks[task_name] = task.model_copy(update=changes)
-    encoder = _folder_of(tree.origin(("encoder",))) / recipe.encoder
-    name = str(encoder.resolve()) if encoder.is_dir() else recipe.encoder
-    return mistakes, recipe.model_copy(update={"tasks": tasks, "encoder": name})
+    folders = {key: _find_folder(tree, key, name) for key in FOLDERS if (name := getattr(recipe, key))}
+    return mistakes, recipe.model_copy(update={"tasks": tasks, **folders})
+
+
+def _find_folder(tree: Tree, key: str, name: str) -> str:
+    """The absolute path of a folder beside the recipe; otherwise the name as it is."""
+    folder = _folder_of(tree.origin((key,))) / name
+    return str(folder.resolve()) if folder.is_dir() else name
 
 
 def _find_file(name: str, beside: Path, data: Path | None) -> str | None:
@@ -228,9 +233,9 @@ def write_recipe(recipe: Recipe, path: Path) -> None:
 def standalone_text(tree: Tree, data: Path | None = None) -> str:
     """The recipe of a tree as YAML that any folder can hold: files and encoders that exist get absolute paths."""
     values = _with_absolute_files(tree, (), data)
-    encoder = values.get("encoder")
-    if isinstance(encoder, str) and (folder := _folder_of(tree.origin(("encoder",))) / encoder).is_dir():
-        values["encoder"] = str(folder.resolve())
+    for key in FOLDERS:
+        if isinstance(name := values.get(key), str):
+            values[key] = _find_folder(tree, key, name)
     if isinstance(stages := values.get("stages"), list):
         values["stages"] = [_with_absolute_files(tree, ("stages", number), data) for number in range(len(stages))]
     return recipe_text(values)

@@ -10,7 +10,9 @@ from plait.recipe.normalize import as_device, as_fold, as_interval, as_path, as_
 from plait.recipe.task import Positive, Share, Task
 from plait.recipe.tree import KeyPath, dotted, path_as_written
 
-__all__ = ["Recipe", "RunSettings", "Stage"]
+__all__ = ["FOLDERS", "Recipe", "RunSettings", "Stage"]
+
+FOLDERS = ("encoder", "teacher")  # keys that name a folder, or something on the hub
 
 _MaybeSeveral = Annotated[tuple[str, ...], BeforeValidator(lambda value: () if value is None else as_tuple(value))]
 _Trackers = Annotated[
@@ -46,6 +48,9 @@ class RunSettings(Frozen):
     """What is fitted for each task with labels once it is trained, as by `plait calibrate`: `probabilities`, so that
     0.8 means right in 8 of 10 cases; `accuracy` or `f1`, also the threshold of yes/no and multilabel tasks. It is
     fitted on the rows of `choose_rows`, or on dev. Null: nothing."""
+    teacher: Annotated[str | None, BeforeValidator(as_path)] = None
+    """A plait model, a run or an ensemble whose answers for the training rows are learned beside the labels, by the
+    loss `distil`. Tasks that the teacher has and that name no loss get it. Null: no teacher."""
     freeze: _MaybeSeveral = ()
     """Tasks of the plait model in `encoder` whose heads are not trained."""
     bad_rows: Literal["stop", "skip"] = "stop"
@@ -62,9 +67,9 @@ class RunSettings(Frozen):
     device: Annotated[str, BeforeValidator(as_device)] = "auto"
     """Where to compute: `auto`, `cpu`, `mps`, `cuda`, or one GPU of several, such as `cuda:1`. auto is the first of
     cuda, mps and cpu that is available."""
-    precision: Literal["float32", "bf16"] = "float32"
-    """Of the encoder's products in training. `bf16` needs a processor or GPU with instructions for it; evaluation and
-    the saved model stay in float32."""
+    precision: Literal["float32", "bf16", "auto"] = "float32"
+    """Of the encoder's products in training. `bf16` needs a processor or GPU with instructions for it; `auto` uses it
+    where they are, and float32 elsewhere. Evaluation and the saved model stay in float32."""
     tracker: _Trackers = ()
     """Where losses and scores go beside `metrics.jsonl`: `tensorboard`, `mlflow`, `wandb` or `trackio`, or a list. Each
     needs the extra of its name."""

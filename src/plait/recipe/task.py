@@ -140,6 +140,8 @@ class Task(Frozen):
     """Multiplies this task's loss."""
     batch_size: Positive | None = None
     """Rows in a batch. Null: the recipe's."""
+    both_orders: bool = False
+    """Whether every training pair is also read with its texts exchanged, for heads that depend on their order."""
     take: Annotated[float, Field(gt=0, le=1)] = 1.0
     """A new random share of the rows in each pass."""
     rows: Positive | None = None

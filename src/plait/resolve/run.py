@@ -21,6 +21,7 @@ from plait.recipe.schema import Recipe
 from plait.recipe.stages import merge_mistakes
 from plait.recipe.task import SPLITS
 from plait.resolve.task import ResolvedTask, resolve_task
+from plait.resolve.teacher import find_teacher, learns_from_teacher
 from plait.resolve.validate import validate_combine, validate_lengths
 from plait.resolve.warm_start import KeptTask, StartModel, find_start_model, inherit_settings
 from plait.resolve.weak_data import weak_data
@@ -54,7 +55,8 @@ class ResolvedStage:
         specs = {**{name: task.spec for name, task in kept.items() if name not in of_run}, **of_run}
         object.__setattr__(self, "own_specs", own)
         object.__setattr__(self, "specs", specs)
-        object.__setattr__(self, "learning", {name: task for name, task in self.tasks.items() if task.settings.learn})
+        learning = {name: task.as_trained() for name, task in self.tasks.items() if task.settings.learn}
+        object.__setattr__(self, "learning", learning)
         object.__setattr__(self, "head_lr", self.recipe.head_lr)
 
     @property
@@ -168,6 +170,9 @@ def resolve_run(recipe: Recipe, data: Path | None = None) -> ResolvedRun:
         raise RecipeError(*merge_mistakes(mistakes))
     if recipe.fold and (mixed := list(_validate_folds(stages))):
         raise RecipeError(*mixed)
+    taught = (learns_from_teacher(task.settings) for stage in stages for task in stage.tasks.values())
+    if recipe.teacher and not any(taught):
+        raise RecipeError(f"{recipe.where('teacher')}no task learns from it; add distil to the losses of one")
     assert encoder is not None, "found with the first stage"
     return ResolvedRun(tuple(_link_stages(stages)), encoder.checkpoint)
 
@@ -200,9 +205,14 @@ def _resolve_stage(
         pick_device(recipe.device)
     except RequestError as error:
         mistakes += [recipe.where("device") + mistake for mistake in error.mistakes]
+    teacher: dict[str, TaskSpec] | None = None
+    try:
+        teacher = find_teacher(recipe)
+    except RecipeError as error:
+        mistakes += error.mistakes
     limit, width = (encoder.config.limit, encoder.config.width) if encoder and not mistakes else (1, 1)
     try:
-        stage = resolve_tasks(recipe, limit, width, start, known)
+        stage = resolve_tasks(recipe, limit, width, start, known, teacher)
     except DataError as error:
         mistakes += error.mistakes
     if mistakes or encoder is None:
@@ -227,6 +237,7 @@ def resolve_tasks(
     width: int,
     start: StartModel | None = None,
     known: Mapping[str, TaskSpec] | None = None,
+    teacher: Mapping[str, TaskSpec] | None = None,
 ) -> ResolvedStage:
     """Read the data of every task and decide what the recipe left open; `limit` and `width` are the encoder's."""
     mistakes: list[str] = []
@@ -241,7 +252,7 @@ def resolve_tasks(
         try:
             if other and not (owner and owner.head and not owner.same_as):
                 raise RecipeError(_no_shared_head(recipe, name, other, owner, [*recipe.tasks, *had]))
-            tasks[name] = resolve_task(recipe, name, limit, width, had.get(name), owner)
+            tasks[name] = resolve_task(recipe, name, limit, width, had.get(name), owner, teacher)
         except PlaitError as error:
             failed.add(name)
             mistakes += error.mistakes

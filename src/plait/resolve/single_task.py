@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from plait.recipe.schema import Recipe
 from plait.recipe.task import Task
+from plait.resolve.teacher import learns_from_teacher
 
 __all__ = ["recipe_of_tasks", "restrict_to_tasks"]
 
@@ -27,8 +28,10 @@ def restrict_to_tasks(recipe: Recipe, tasks: Collection[str], earlier: Collectio
         options["weights"] = {name: weight for name, weight in options["weights"].items() if name in tasks} or None
     if options.get("epoch") in recipe.tasks.keys() - set(tasks):
         options["epoch"] = "longest"
+    own = {name: task for name, task in recipe.tasks.items() if name in tasks}
     return recipe.model_copy(
         update={
+            "teacher": recipe.teacher if any(map(learns_from_teacher, own.values())) else None,
             "tasks": {name: _with_own_head(recipe, name, tasks, earlier) for name in recipe.tasks if name in tasks},
             "schedule": recipe.schedule.model_copy(update={"options": options}),
             "best_by": recipe.best_by if recipe.best_by in tasks else "mean",

@@ -31,6 +31,7 @@ from plait.recipe.options import complete_options
 from plait.recipe.schema import Recipe
 from plait.recipe.task import Label, Task
 from plait.resolve.positives import positive_rows
+from plait.resolve.teacher import TEACHER_LOSS, validate_teacher
 from plait.resolve.validate import (
     has_prediction_loss,
     validate_headless,
@@ -66,6 +67,12 @@ class ResolvedTask:
         """The dev rows that choose the best model."""
         return self.choosing or self.splits.get("dev")
 
+    def as_trained(self) -> "ResolvedTask":
+        """The task with the rows that steps see: with `both_orders`, every training pair twice."""
+        if not self.settings.both_orders:
+            return self
+        return replace(self, splits={**self.splits, "train": self.splits["train"].in_both_orders()})
+
     def __post_init__(self) -> None:
         assert self.settings.loss and self.settings.batch_size, "filled in when the task is resolved"
         object.__setattr__(self, "losses", self.settings.loss)
@@ -73,12 +80,18 @@ class ResolvedTask:
 
 
 def resolve_task(
-    recipe: Recipe, name: str, limit: int, width: int, known: TaskSpec | None = None, owner: TaskSpec | None = None
+    recipe: Recipe,
+    name: str,
+    limit: int,
+    width: int,
+    known: TaskSpec | None = None,
+    owner: TaskSpec | None = None,
+    teacher: Mapping[str, TaskSpec] | None = None,
 ) -> ResolvedTask:
     """Read the data of a task and decide what the recipe left open.
 
     `limit` and `width` are the encoder's; `known` is the task of that name in a model that the run starts from, `owner`
-    the task whose head it uses.
+    the task whose head it uses, `teacher` the tasks of the teacher, if they are known.
     """
     given, fold, seed = recipe.tasks[name], recipe.fold, f"{recipe.seed}/{name}"
     task = as_derived(given)
@@ -91,7 +104,7 @@ def resolve_task(
         labels = _resolve_labels(task, values, known)  # from all training rows, before dev is split off
     except DataError as error:
         raise DataError(*row_mistakes(bad), recipe.where("tasks", name, "label") + str(error)) from None
-    complete = _complete_task(recipe, name, task, labels, known, owner)
+    complete = _complete_task(recipe, name, task, labels, known, owner, taught=name in (teacher or {}))
     read = rows
     try:
         rows = divide(rows, given, labels.kind, seed, fold)
@@ -99,6 +112,7 @@ def resolve_task(
         raise DataError(*row_mistakes(bad), f"{recipe.where('tasks', name)}{error}") from None
     mistakes = [recipe.where("tasks", name, "label") + unused for unused in _unused_in_map(task, labels, read)]
     mistakes += validate_task(recipe, name, complete, labels, width)
+    mistakes += validate_teacher(recipe, name, complete, labels, teacher)
     found = {split: examples_from(part, task.text, task.label_columns, labels) for split, part in rows.items()}
     splits = {split: examples for split, (examples, _) in found.items()}
     bad = in_order([row for _, unusable in found.values() for row in unusable])
@@ -276,10 +290,17 @@ def _resolve_kind(task: Task, columns: Mapping[str, Sequence[str]]) -> Kind:
 
 
 def _complete_task(
-    recipe: Recipe, name: str, task: Task, labels: Labels, known: TaskSpec | None, owner: TaskSpec | None
+    recipe: Recipe,
+    name: str,
+    task: Task,
+    labels: Labels,
+    known: TaskSpec | None,
+    owner: TaskSpec | None,
+    *,
+    taught: bool,
 ) -> Task:
     """The task with every default filled in; refuses a head that does not suit it, and a task with nothing to do."""
-    losses = task.loss or (LossChoice(name=labels.about.loss or ""),)
+    losses = task.loss or (LossChoice(name=labels.about.loss or ""), *([TEACHER_LOSS] if taught else []))
     head = _head_of(owner, shared=True) if owner else task.head or _head_for(task, labels, recipe, known)
     names = dict(zip(labels.classes, labels.names, strict=True))
     has_class_keys = labels.about.has_classes and not labels.about.is_yes_no

@@ -191,7 +191,7 @@ def validate_task(recipe: Recipe, name: str, task: Task, labels: Labels, width: 
                 other
                 for other, candidate in LOSSES.items()
                 if kind in candidate.links
-                and (candidate.of_predictions or not labels.about.labelled)
+                and (candidate.takes == "predictions" or not labels.about.labelled)
                 and (not candidate.reads or reading_of(candidate, len(task.text)))
             ]
             yield f"{where('loss')}{loss.name} cannot learn from {_labels(kind)}; suitable: {', '.join(fitting)}"
@@ -206,6 +206,8 @@ def validate_task(recipe: Recipe, name: str, task: Task, labels: Labels, width: 
     elif task.metric and task.metric not in metrics_of(labels.kind):
         hint = did_you_mean(task.metric, metrics_of(labels.kind))
         yield f"{where('metric')}{task.metric} is not for {_labels(labels.kind)}; {hint}"
+    if task.both_orders:
+        yield from _validate_both_orders(where("both_orders"), task, labels)
     yield from _validate_class_weights(recipe, name, task, labels)
 
 
@@ -283,6 +285,15 @@ def _validate_loss_reading(where: str, loss: LossChoice, task: Task, recipe: Rec
     of_tokens = [other.name for other in task.loss or () if LOSSES[other.name].takes == "tokens"]
     if loss.cached and of_tokens:
         yield f"{where}cached: true does not keep the tokens that {of_tokens[0]} needs; remove one of them"
+
+
+def _validate_both_orders(where: str, task: Task, labels: Labels) -> Iterator[str]:
+    if len(task.text) != 2:
+        yield f"{where}is for tasks with two texts, this one has {len(task.text)}"
+    elif not labels.about.symmetric and labels.about.labelled:
+        yield f"{where}is for labels that do not depend on the order of two texts: yes/no and scores"
+    elif task.head and HEADS[task.head.name].symmetric:
+        yield f"{where}the order of the texts does not matter to {task.head.name}; remove it"
 
 
 def _validate_class_weights(recipe: Recipe, name: str, task: Task, labels: Labels) -> Iterator[str]:

@@ -86,7 +86,8 @@ def _forward(model: Model, objective: Objective, batch: Batch, encoded: Encoded)
     projected = model.project(batch.task, views) if objective.projects else {}
     token_view = objective.token_view
     tokens = model.tokens(encoded, batch.views[token_view]) if token_view else None
-    return Pass(outputs_BC, views, projected, tokens)
+    teacher_BC = objective.teacher.outputs_nC[list(batch.rows)] if objective.teacher else None
+    return Pass(outputs_BC, views, projected, tokens, teacher_BC)
 
 
 def _backward_in_parts(

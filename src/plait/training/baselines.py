@@ -17,6 +17,7 @@ from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import NotFiniteError, RecipeError
 from plait.evaluation.evaluate import metric_on, score_task
 from plait.evaluation.gain import measure_gain
+from plait.losses import LOSSES
 from plait.model.encode_texts import embed_views, predict_columns, predict_embedded
 from plait.model.model import Model
 from plait.progress import Progress
@@ -178,7 +179,7 @@ def frozen_model(
         "steps": recipe.steps and FROZEN_TIMES * recipe.steps,
         "conflict_every": None,
     }
-    predicting = {name: task for name, task in last.tasks.items() if task.spec.head}
+    predicting = {name: _without_teacher(task) for name, task in last.tasks.items() if task.spec.head}
     frozen = replace(last, recipe=restrict_to_tasks(recipe.model_copy(update=changes), predicting), tasks=predicting)
     model = build_stage_model(frozen, resolved.checkpoint)
     try:
@@ -202,6 +203,12 @@ def frozen_model(
             judges |= _embed_split(model, last, "dev", choosing, progress)
         _train_heads(trainer, judges, progress)
     return model.eval(), views
+
+
+def _without_teacher(task: ResolvedTask) -> ResolvedTask:
+    """A task that learns from its labels alone."""
+    losses = tuple(loss for loss in task.losses if LOSSES[loss.name].takes != "teacher")
+    return replace(task, settings=task.settings.model_copy(update={"loss": losses}))
 
 
 def _embed_split(

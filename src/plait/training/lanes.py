@@ -6,7 +6,7 @@ the order of the lanes, so that the same number of lanes always gives the same b
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from plait.encoder.bert import Encoder
 from plait.model.model import Model
-from plait.thread_pool import run_lanes, share_of
+from plait.thread_pool import on_one_core, run_lanes, share_of
 
 __all__ = ["Lanes"]
 
@@ -42,6 +42,10 @@ class Lanes:
         """Switch dropout on or off in all lanes, as in the model."""
         for encoder in self.encoders[1:]:
             encoder.train(mode)
+
+    def free_cores(self) -> AbstractContextManager[None]:
+        """Inside, torch leaves all cores but one to the lanes; a single lane has no use for them."""
+        return on_one_core() if self.count > 1 else nullcontext()
 
     @contextmanager
     def separate_gradients(self) -> Iterator[None]:
@@ -79,6 +83,7 @@ class Lanes:
         if self.count == 1:
             return
         groups = list(zip(*(encoder.parameters() for encoder in self.encoders), strict=True))
+        groups.sort(key=lambda group: group[0].numel())  # so that every share has as many large ones
 
         def sum_share(share: int) -> None:
             with torch.no_grad():

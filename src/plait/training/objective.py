@@ -18,6 +18,7 @@ from plait.registry import split_version
 from plait.resolve.positives import positive_label_of, reading_of
 from plait.resolve.task import ResolvedTask
 from plait.training.seeds import seed_number
+from plait.training.teacher import TeacherOutputs
 
 __all__ = ["CHUNK", "Objective", "ObjectivePart", "Pass", "make_objective"]
 
@@ -32,6 +33,7 @@ class Pass:
     views_BD: Mapping[str, Tensor] = field(default_factory=dict)  # view → embeddings
     projected_BD: Mapping[str, Tensor] = field(default_factory=dict)  # view → embeddings after the head's projection
     tokens: Tokens | None = None  # of the single input that the head reads
+    teacher_BC: Tensor | None = None  # the outputs of a teacher for these rows
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class ObjectivePart:
     function: Callable[..., Tensor]  # with its options bound; a module if it has weights of its own
     views: tuple[str, ...] = ()  # whose embeddings it takes
     positive: float | None = None  # the label of its positives, or their lowest score; None: every row is one
+    link: str = ""  # from outputs to predictions
 
     @property
     def loss(self) -> Loss:
@@ -63,6 +66,7 @@ class Objective:
     class_weights_C: Tensor | None = None
     label_smoothing: float = 0.0
     accumulated: int | None = None  # rows to encode at a time, as the recipe says
+    teacher: TeacherOutputs | None = None  # for all training rows
 
     @property
     def chunk(self) -> int | None:
@@ -112,6 +116,8 @@ class Objective:
         takes = part.loss.takes
         if takes == "predictions":
             return part.function(passed.outputs_BC, label_B, self.class_weights_C, self.label_smoothing)
+        if takes == "teacher":
+            return part.function(passed.outputs_BC, passed.teacher_BC, part.link)
         if takes == "tokens":
             assert passed.tokens is not None, "the tokens are kept for a task with such a loss"
             tokens = passed.tokens if part.function.special_tokens else passed.tokens.without_special()  # type: ignore[attr-defined]
@@ -152,6 +158,9 @@ def make_objective(
         else:
             function = partial(loss.function, **choice.options)
         way = "triple" if choice.mine else reading_of(loss, texts)
-        parts.append(ObjectivePart(choice, function, VIEWS[way] if way else (), positive_label_of(choice, labels)))
+        views = VIEWS[way] if way else ()
+        parts.append(ObjectivePart(choice, function, views, positive_label_of(choice, labels), task.spec.link))
     weights_C = None if task.class_weights is None else torch.from_numpy(task.class_weights).to(device)
-    return Objective(tuple(parts), task.settings.weight, weights_C, task.settings.label_smoothing, chunk)
+    taught = any(part.loss.takes == "teacher" for part in parts)
+    teacher = TeacherOutputs(len(task.splits["train"]), task.spec).to(device) if taught else None
+    return Objective(tuple(parts), task.settings.weight, weights_C, task.settings.label_smoothing, chunk, teacher)

@@ -48,18 +48,19 @@ def train_step(parts: StepParts, batches: Sequence[Batch], step: int, *, separat
     if rows is not None:
         rows.clear()
     losses: dict[str, float] = {}
-    for batch in batches:
-        loss = _backward(parts, batch, f"{parts.seed}/{step}/{batch.task}")
-        losses[batch.task] = _check_finite(loss, "loss", [batch], step, parts.world)
-        if rows is not None:
-            _set_aside(rows, parts.world)
-    trained = [parameter for group in parts.optimizer.param_groups for parameter in group["params"]]
-    parts.world.sum_gradients(trained)
-    if parts.combine is not None:
-        _combine_gradients(parts, batches, rows, parts.combine, step)
-    norm = parts.lanes.clip_gradients(trained, parts.clip)
-    _check_finite(norm, "gradient", batches, step, parts.world)
-    parts.optimizer.step()
+    with parts.lanes.free_cores():
+        for batch in batches:
+            loss = _backward(parts, batch, f"{parts.seed}/{step}/{batch.task}")
+            losses[batch.task] = _check_finite(loss, "loss", [batch], step, parts.world)
+            if rows is not None:
+                _set_aside(rows, parts.world)
+        trained = [parameter for group in parts.optimizer.param_groups for parameter in group["params"]]
+        parts.world.sum_gradients(trained)
+        if parts.combine is not None:
+            _combine_gradients(parts, batches, rows, parts.combine, step)
+        norm = parts.lanes.clip_gradients(trained, parts.clip)
+        _check_finite(norm, "gradient", batches, step, parts.world)
+        parts.optimizer.step()
     return losses
 
 

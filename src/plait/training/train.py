@@ -1,7 +1,5 @@
 """A run from its recipe to its best model, and its continuation after an interruption."""
 
-import hashlib
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,9 +10,7 @@ from typing import Any, Literal
 import torch
 
 import plait
-from plait.encoder.adapters import count_weights
-from plait.errors import EncoderError, ExecutionError, ModelError, NotFiniteError, RecipeError, RunError
-from plait.gradients.conflict import summarize
+from plait.errors import ExecutionError, RecipeError, RunError
 from plait.model.directory.load import load_weights
 from plait.model.directory.record import open_directory
 from plait.model.directory.save import save_model
@@ -22,28 +18,25 @@ from plait.model.model import Model
 from plait.progress import Progress, SilentProgress
 from plait.recipe.schema import Recipe
 from plait.resolve.refit import refit_recipe
-from plait.resolve.run import ResolvedRun, ResolvedStage, resolve_run
+from plait.resolve.run import ResolvedRun, resolve_run
 from plait.resolve.single_task import recipe_of_tasks
+from plait.resolve.task import ResolvedTask
 from plait.resolve.variants import variant_versions
-from plait.runs.checkpoint import Position, load_checkpoint
 from plait.runs.directory import RunDirectory
-from plait.runs.metrics_file import open_metrics
-from plait.runs.records import ConflictLine, MetricsMark, ResultRecord, RunRecord, ScoresLine, StageResult
+from plait.runs.records import RunRecord, ScoresLine
 from plait.runs.result import Result
-from plait.runs.resume_point import find_resume_point
-from plait.training.baselines import find_baselines, measure_gains
-from plait.training.calibrate_best import calibrate_best
 from plait.training.given_recipe import as_recipe, resolve_again
-from plait.training.stage import RunContext, StageRun, Stopped
+from plait.training.stage import Stopped
+from plait.training.stages import train_stages
 from plait.training.threads import choose_threads, restore_threads
-from plait.training.trackers import check_trackers, open_trackers
+from plait.training.trackers import check_trackers
 from plait.training.trainer import Trainer, build_start_model
-from plait.training.warm_heads import SolvedHeads
 from plait.world import World, find_world
 
 __all__ = ["Stopped", "resume", "train", "train_part"]
 
 _Stop = Callable[[], bool]
+_USUAL_GAIN = 0.03  # of fine-tuning over heads on the frozen encoder (docs/benchmarks.md, small data)
 
 
 @restore_threads()
@@ -202,151 +195,11 @@ def _run_to_end(
 ) -> Result:
     """Everything that is left to do in a run; the first process holds its lock."""
     if not run.is_trained:
-        _train_stages(run, resolved, model, progress, stop, world)
+        train_stages(run, resolved, model, progress, stop, world)
     if resolved.recipe.refit and not run.is_refitted:
         _refit(run, resolved, progress, stop, world)
     single_task = _train_single_tasks(run, resolved, progress, stop, world) if run.record.single_task else {}
     return Result.of(run, tuple(resolved.stages[-1].kept), single_task)
-
-
-def _train_stages(
-    run: RunDirectory, resolved: ResolvedRun, model: Model, progress: Progress, stop: _Stop, world: World
-) -> None:
-    """The run itself, stage by stage; each stage starts with the best model of the one before."""
-    _report_data(run, resolved, progress)
-    solved: SolvedHeads = {}  # for the baselines, and for the start of the stage that they are about
-    baselines = world.from_main(find_baselines(run, resolved, solved, progress) if world.is_main else {})
-    point = world.from_main(find_resume_point(run, progress.note) if world.is_main else None)
-    position = point.position if point else Position()
-    if world.is_main:
-        run.cut_metrics(point.metrics if point else None)
-    recipe = resolved.recipe.model_dump(mode="json")
-    with (
-        open_metrics(run.metrics if world.is_main else Path(os.devnull), run.check_present) as metrics,
-        open_trackers(run, resolved.recipe.tracker if world.is_main else [], recipe, position.step, progress) as found,
-    ):
-        context = RunContext(run, resolved, metrics, baselines, progress, stop, world, found)
-        start = solved if len(resolved.stages) == 1 else {}
-        _train_stage(context, model, position, point.place if point else None, start)
-        while position.stage + 1 < len(resolved.stages):
-            which = "last" if position.best_score is None else "best"  # without a score the last model counts as best
-            stage = resolved.stages[position.stage]
-            position = position.next_stage(_stage_result(run, stage, position, metrics.mark))
-            _load_best(run, model)
-            progress.note(f"{context.stage_name(position.stage)} starts from the {which} model of the previous stage")
-            _train_stage(context, model, position)
-        if world.is_main:
-            _finish(run, resolved, model, position, baselines, metrics.mark, progress)
-        world.wait()
-
-
-def _train_stage(
-    context: RunContext,
-    model: Model,
-    position: Position,
-    checkpoint: Path | None = None,
-    solved: SolvedHeads | None = None,
-) -> None:
-    """One stage, from its beginning, with heads that are solved already, or from a checkpoint."""
-    trainer = Trainer(context.resolved.stages[position.stage], model, context.world)
-    stage = StageRun(context, trainer, position)
-    if trainer.recipe.adapt:
-        new, own = count_weights(model.encoder)
-        context.progress.note(f"{trainer.recipe.adapt.name} trains {new:,} weights in place of the encoder's {own:,}")
-    name = context.stage_name(position.stage)
-    starts_heads = trainer.recipe.head_start == "frozen"
-    if checkpoint:
-        load_checkpoint(checkpoint, trainer.checkpoint_modules, trainer.optimizer)
-        where = f" in {name}" if name else ""
-        context.progress.note(f"resuming after step {position.step_in_stage:,} of {trainer.steps:,}{where}")
-    elif starts_heads:
-        earlier = context.resolved.stages[: position.stage]
-        learned = {name for before in earlier for name in before.learning}
-        if context.world.is_main:
-            trainer.start_heads(learned, solved or {}, context.progress)
-        context.world.copy_main([model])
-    if position.stage and not checkpoint:
-        stage.save()  # resuming from here needs nothing from earlier stages, so their best model may be replaced
-    if starts_heads and position.step_in_stage == 0 and not stage.has_evaluated:
-        stage.evaluate("start")
-    for task, tables in trainer.tokens.items():
-        if truncated := sum(int(table.is_truncated.sum()) for table in tables.values()):
-            counts = f"{truncated:,} of {sum(map(len, tables.values())):,} training inputs"
-            limit = trainer.resolved.tasks[task].spec.max_length
-            context.progress.note(f"{task}: {counts} are truncated to {limit} tokens")
-    trainer.store_embeddings(context.progress)
-    try:
-        stage.run_steps()
-    except NotFiniteError as error:
-        if not name:
-            raise
-        raise NotFiniteError(f"in {name}:", *error.mistakes) from None
-
-
-def _load_best(run: RunDirectory, model: Model) -> None:
-    """Load the best weights so far, once their files are verified."""
-    try:
-        load_weights(model, run.best)
-    except (ModelError, EncoderError) as error:
-        raise RunError(
-            *error.mistakes, f"to train it again, delete {run.checkpoints} and resume {run.folder}"
-        ) from None
-
-
-def _stage_result(run: RunDirectory, stage: ResolvedStage, position: Position, metrics: MetricsMark) -> StageResult:
-    """What a stage achieved, at its end."""
-    lines = (line for line in run.metrics_lines(metrics) if isinstance(line, ConflictLine))
-    return StageResult(
-        tasks=list(stage.tasks),
-        steps=position.step_in_stage,
-        best_step=position.best_step,
-        best_score=position.best_score,
-        scores=open_directory(run.best).record.provenance.scores,
-        conflicts=summarize(line.cosines for line in lines if (line.stage or 0) == stage.stage),
-    )
-
-
-def _finish(
-    run: RunDirectory,
-    resolved: ResolvedRun,
-    model: Model,
-    position: Position,
-    baselines: dict[str, Any],
-    metrics: MetricsMark,
-    progress: Progress,
-) -> None:
-    last = _stage_result(run, resolved.stages[-1], position, metrics)
-    digest = _weights_digest(model)
-    _load_best(run, model)
-    gains = measure_gains(run, resolved, model)
-    if resolved.recipe.calibrate:
-        calibrate_best(run, resolved, model, progress)
-    run.write_result(
-        ResultRecord(
-            best_step=position.best_step,
-            best_score=position.best_score,
-            steps=position.step,
-            seconds=position.seconds,
-            threads=torch.get_num_threads(),
-            scores=last.scores,
-            baselines=baselines,
-            conflicts=last.conflicts,
-            last_weights_sha256=digest,
-            kept=position.kept,
-            stages=[*position.finished, last] if position.stage else [],
-            gains=gains,
-            metrics=metrics,
-        )
-    )
-
-
-def _weights_digest(model: Model) -> str:
-    """The sha256 of all weights: two runs with equal digests ended with the same bits."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _refit(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _Stop, world: World) -> None:
@@ -374,11 +227,30 @@ def _refit(run: RunDirectory, resolved: ResolvedRun, progress: Progress, stop: _
 
 
 def _start_was_better(run: RunDirectory, resolved: ResolvedRun) -> bool:
-    """Whether dev scored the start of the heads higher than the last epoch, by more than about a standard error."""
+    """Whether to believe dev if it scored the start of the heads higher than the last epoch.
+
+    Fine-tuning usually gains something, about `_USUAL_GAIN` on small data and as much more or less. The fewer rows dev
+    has, the larger a loss must be to count as more than chance.
+    """
     lines = [line for line in run.metrics_lines() if isinstance(line, ScoresLine)]
-    first, last = lines[0].mean, lines[-1].mean
-    rows = sum(len(task.judges) for task in resolved.stages[-1].tasks.values() if task.judges)
-    return lines[0].step == 0 and first is not None and last is not None and first - last > 0.5 / rows**0.5
+    first, last = lines[0], lines[-1]
+    if first.step or first.mean is None or last.mean is None:
+        return False
+    judged = {name: task for name, task in resolved.stages[-1].tasks.items() if task.judges}
+    variances = [
+        _sampling_variance(task, first.choose.get(name, first.dev[name])[task.spec.metric])
+        for name, task in judged.items()
+    ]
+    return first.mean - last.mean > sum(variances) / len(judged) ** 2 / _USUAL_GAIN
+
+
+def _sampling_variance(task: ResolvedTask, score: float) -> float:
+    """How far the difference of two scores of one task is off by chance, squared; roughly, for correlated scores."""
+    rows = len(task.judges or ())
+    if task.spec.labels.about.is_score:
+        return (1 - score**2) ** 2 / rows
+    share = (score * rows + 1) / (rows + 2)  # of a few rows, all may be right by chance
+    return share * (1 - share) / rows
 
 
 def _train_single_tasks(
@@ -452,17 +324,3 @@ def _train_inside(
     except ExecutionError as error:
         own = f"plait train --resume {part.folder}"
         raise ExecutionError(*(mistake.replace(own, again) for mistake in error.mistakes)) from None
-
-
-def _report_data(run: RunDirectory, resolved: ResolvedRun, progress: Progress) -> None:
-    """What a user should know about the data before training."""
-    data, start = resolved.data, resolved.stages[-1].start
-    for name, resolved_task in data.tasks.items():
-        if bad := len(resolved_task.bad):
-            progress.note(f"{name}: {bad:,} bad rows were skipped; they are listed in {run.bad_rows}")
-    for sentence in data.data_notes():
-        progress.note(sentence)
-    for name, task in (start.kept if start else {}).items():
-        if name not in data.tasks:
-            scored = "" if task.dev or task.scores else f", and not scored: {task.why}"
-            progress.note(f"{name}: kept from {resolved.recipe.encoder}{scored}")

@@ -16,10 +16,11 @@ from plait.errors import NotFiniteError, RecipeError
 from plait.gradients.combine import ByGram, find_combiner
 from plait.gradients.conflict import Cosines, cosines
 from plait.gradients.rows import GradientRows
-from plait.model.directory.load import build_model, load_heads, pick_device
+from plait.model.directory.load import build_model, load_heads, load_model, pick_device
 from plait.model.encode_texts import embed_tables
 from plait.model.model import Model
 from plait.progress import Progress
+from plait.recipe.schema import Recipe
 from plait.resolve.run import ResolvedRun, ResolvedStage
 from plait.schedules import LR_SCHEDULES, SCHEDULES, Plan, TaskRows
 from plait.training.lanes import Lanes
@@ -28,6 +29,7 @@ from plait.training.objective import make_objective
 from plait.training.optimizer import make_optimizer, set_lr
 from plait.training.seeds import seed_number, seeded
 from plait.training.step import StepParts, measure_conflict, shared_parameters, train_step
+from plait.training.teacher import TeacherOutputs
 from plait.training.warm_heads import SolvedHeads, start_heads
 from plait.world import World
 
@@ -56,15 +58,24 @@ def build_stage_model(resolved: ResolvedStage, checkpoint: Checkpoint) -> Model:
             normalise=recipe.normalise,
             dropout=recipe.dropout,
             shared_layer=recipe.model_dump(mode="json")["shared_layer"],
-            precision=recipe.precision,
         )
     if resolved.start:
         load_heads(model, checkpoint.folder, [name for name in resolved.specs if name in resolved.start.tasks])
     model.to(pick_device(recipe.device))
-    if recipe.precision == "bf16" and not _computes_in_bf16(model.device):
-        where = recipe.where("precision")
-        raise RecipeError(f"{where}this {model.device.type} has no instructions for bf16; use precision: float32")
+    model.precision = _pick_precision(recipe, model.device)
     return model
+
+
+def _pick_precision(recipe: Recipe, device: torch.device) -> str:
+    """The precision of the encoder's products in training."""
+    if recipe.precision == "float32":
+        return "float32"
+    if _computes_in_bf16(device):
+        return "bf16"
+    if recipe.precision == "auto":
+        return "float32"
+    where = recipe.where("precision")
+    raise RecipeError(f"{where}this {device.type} has no instructions for bf16; use precision: auto or float32")
 
 
 def _computes_in_bf16(device: torch.device) -> bool:
@@ -179,7 +190,27 @@ class Trainer:
     def checkpoint_modules(self) -> dict[str, nn.Module]:
         """Everything whose tensors a checkpoint holds."""
         mined = {f"mined/{task}/": module for task, module in self.mined.items()}
-        return {"": self.model, **self.loss_modules, **mined}
+        taught = {f"teacher/{task}/": module for task, module in self._taught.items()}
+        return {"": self.model, **self.loss_modules, **mined, **taught}
+
+    @property
+    def _taught(self) -> dict[str, TeacherOutputs]:
+        """What the teacher says, for each task that learns from it."""
+        return {name: objective.teacher for name, objective in self.objectives.items() if objective.teacher}
+
+    def ask_teacher(self, progress: Progress) -> None:
+        """Let the teacher answer the training rows of every task that learns from it."""
+        if not self._taught or not self.recipe.teacher:
+            return
+        if self._parts.world.is_main:
+            teacher = load_model(self.recipe.teacher, device=self.recipe.device).model
+            examples = {name: self.resolved.learning[name].splits["train"] for name in self._taught}
+            inputs = sum(len(own) * len(teacher.tasks[name].views) for name, own in examples.items())
+            progress.begin("asking the teacher", inputs)
+            for name, outputs in self._taught.items():
+                outputs.ask(teacher, examples[name], progress.advance)
+            progress.end()
+        self._parts.world.copy_main(self._taught.values())
 
     def views(self, name: str) -> tuple[str, ...]:
         """The inputs of the encoder that a task's head and losses need for training."""
@@ -217,7 +248,7 @@ class Trainer:
         try:
             losses = train_step(self._parts, self._batches(planned), number, separate=separate)
         except NotFiniteError as error:
-            origins = [self.resolved.tasks[task].splits["train"].origins[row] for task, row in error.rows]
+            origins = [self.resolved.learning[task].splits["train"].origins[row] for task, row in error.rows]
             raise NotFiniteError(*error.mistakes, f"the rows come from {', '.join(origins)}") from None
         tasks = [task for task, _ in planned] if combine else list(self.resolved.learning)
         rows = self._parts.rows
@@ -282,7 +313,7 @@ class Trainer:
 
     def _batches(self, planned: PlannedStep) -> list[Batch]:
         return [
-            make_batch(task, rows, self.resolved.tasks[task].splits["train"].labels, self.tokens[task])
+            make_batch(task, rows, self.resolved.learning[task].splits["train"].labels, self.tokens[task])
             for task, rows in planned
         ]
 

@@ -113,12 +113,12 @@ def inputs_of(layer: nn.Linear, model: Model, task: str, views: Mapping[str, Ten
 
 
 def loss_of(objective: Objective) -> _Loss:
-    """The losses of a task that follow from its outputs alone, whatever its weight beside other tasks."""
+    """The losses of a task that follow from its outputs and labels, whatever its weight beside other tasks."""
 
     weights_C = objective.class_weights_C
     exact = replace(
         objective,
-        parts=tuple(part for part in objective.parts if part.loss.of_predictions),
+        parts=tuple(part for part in objective.parts if part.loss.takes == "predictions"),
         weight=1.0,
         class_weights_C=None if weights_C is None else weights_C.double(),
     )

@@ -213,7 +213,6 @@ def build_model(
     normalise: bool | None,
     dropout: float = 0.0,
     shared_layer: Any = None,
-    precision: str = "float32",
 ) -> Model:
     """A model on the weights of a checkpoint, with new heads; None means what the checkpoint itself says."""
     config = read_config(folder)
@@ -234,7 +233,6 @@ def build_model(
         pooling=pooling,
         normalise=config.normalise if normalise is None else normalise,
         shared_layer=layer,
-        precision=precision,
         tokenizer_files={**files, "tokenizer.json": tokenizer.json.encode()},
     )
 

@@ -16,6 +16,7 @@ from plait.model.directory.find import COPY_AGAIN, MANIFEST, RECORD, find_model
 from plait.model.directory.schema import record_mistakes
 from plait.model.tasks import TaskSpec
 from plait.names import excerpt, path_inside
+from plait.recipe.schema import FOLDERS
 from plait.recipe.upgrade import upgrade_origins, upgrade_recipe
 from plait.registry import Package
 
@@ -219,10 +220,10 @@ def _packages(tasks: Mapping[str, TaskSpec]) -> dict[str, dict[str, str | None]]
 def portable(recipe: dict[str, Any]) -> dict[str, Any]:
     """A recipe without the folders of the machine that it ran on."""
     stages = [_portable_stage(stage) for stage in recipe.get("stages", ())]
-    encoder = recipe["encoder"]
     # A directory is saved with its absolute path, and may have been moved since.
-    name = Path(encoder).name if Path(encoder).is_absolute() else encoder
-    return {**recipe, "encoder": name, "stages": stages} if stages else {**_portable_stage(recipe), "encoder": name}
+    given = {key: recipe[key] for key in FOLDERS if recipe.get(key)}
+    names = {key: Path(name).name if Path(name).is_absolute() else name for key, name in given.items()}
+    return {**recipe, **names, "stages": stages} if stages else {**_portable_stage(recipe), **names}
 
 
 def _portable_stage(stage: dict[str, Any]) -> dict[str, Any]:

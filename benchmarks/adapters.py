@@ -24,7 +24,9 @@ def with_plait(*keys: str) -> Callable[[Setting], Ready]:
     """A step of the starter recipe with these keys; with a learning rate near 0, every step costs the same."""
 
     def make(setting: Setting) -> Ready:
-        resolved = resolve_run(as_recipe("starter", None, None, [f"batch_size={BATCH}", "lr=1e-9", *keys]))
+        resolved = resolve_run(
+            as_recipe("starter", None, None, [f"batch_size={BATCH}", "lr=1e-9", "precision=float32", *keys])
+        )
         model = build_start_model(resolved)
         set_dropout(model, 0.0)
         trainer = Trainer(resolved.stages[-1], model)

@@ -63,6 +63,7 @@ def with_plait(count: Callable[[Setting], int], **loss: object) -> Callable[[Set
                     "batch_size": len(rows),
                 }
             },
+            "precision": "float32",
             "epochs": 1,
         }
         with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ def machine() -> dict[str, object]:
     with Path("/proc/meminfo").open(encoding="ascii") as file:
         memory = next(int(line.split()[1]) for line in file if line.startswith("MemTotal"))
     model, family = facts.get("model name", "unknown"), facts.get("cpu family", "?")
-    widest = [name for name in ("avx2", "avx512f", "avx512_vnni", "amx_int8") if has_instructions(name)]
+    widest = [name for name in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8") if has_instructions(name)]
     about = f"{model} (family {family}, model {facts.get('model', '?')}; {', '.join(widest)})"
     return {"processor": about, "cores": os.cpu_count(), "gigabytes": round(memory / 2**20, 1)}
 

@@ -87,6 +87,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def format_fact(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(format_fact, value))
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -5,7 +5,8 @@
     python benchmarks/run.py [--full] --again NAME  run this one again
     python benchmarks/run.py [--full] --page        only write the page, from stored results
 
-Results are stored in .benchmarks/, so a run that was stopped resumes with the next benchmark.
+Results at full size are stored in benchmarks/results/full, others in .benchmarks/, so a run that was stopped resumes
+with the next benchmark.
 """
 
 import argparse
@@ -54,15 +55,17 @@ def measure(name: str, size: str) -> str | None:
             return last
         output.seek(0)
         result = json.load(output)
-    partial = store_folder(size) / f"{name}.json.partial"
-    partial.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8")
+    partial = result_path(name, size).with_suffix(".partial")
+    partial.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     partial.replace(result_path(name, size))
     print(f"{section(result)}\n", flush=True)
     return None
 
 
 def result_path(name: str, size: str) -> Path:
-    return store_folder(size) / f"{name}.json"
+    folder = HERE / "results/full" if size == "full" else store_folder(size)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name}.json"
 
 
 def write_page(size: str, failed: dict[str, str]) -> None:

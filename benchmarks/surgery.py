@@ -31,7 +31,8 @@ Step = Callable[[], list[float]]  # trains one step and returns the losses of it
 
 def trainer_for(combine: str, dropout: float) -> tuple[Trainer, list]:
     """The starter recipe and its first step; with a learning rate near 0, every step costs the same."""
-    changes = [f"batch_size={BATCH}", "lr=1e-9", "head_lr=1e-9", f"schedule={{name: together, combine: {combine}}}"]
+    changes = [f"batch_size={BATCH}", "lr=1e-9", "head_lr=1e-9", "precision=float32"]
+    changes.append(f"schedule={{name: together, combine: {combine}}}")
     resolved = resolve_run(as_recipe("starter", None, None, changes))
     model = build_start_model(resolved)
     set_dropout(model, dropout)

@@ -67,6 +67,7 @@ def resolve_with_plait(rows: Batches, setting: Setting, **keys: str) -> Any:
         "weight_decay": DECAY,
         "clip": CLIP,
         "dropout": DROPOUT,
+        "precision": "float32",
         **keys,
     }
     with tempfile.TemporaryDirectory() as folder:

@@ -35,13 +35,16 @@ TASKS = {
     "ray": (TWO, SCORE, "dot", {"rank": 4, "normalise": True, "activation": "relu"}, "identity"),
     "both at once": (TWO, YES_NO, "joined", {}, "sigmoid"),
     "either order": (TWO, YES_NO, "joined_mean", {}, "sigmoid"),
+    "apart and joined": (TWO, SCORE, "joined_comparison", {}, "identity"),
     "order": (TWO, CLASSES, "joined_both", {}, "softmax"),
     "turn": (TWO, SCORE, "joined_difference", {"activation": "tanh"}, "scaled_sigmoid"),
     "plain": (TWO, CLASSES, "joined_difference", {}, "one_vs_rest"),
     "far": (THREE, TRIPLETS, "nearer", {}, "sigmoid"),
 }
 SHARED = tuple(
-    name for name, (*_, head, _, _) in TASKS.items() if head not in ("comparison", "cosine", "dot", "nearer")
+    name
+    for name, (*_, head, _, _) in TASKS.items()
+    if head not in ("comparison", "joined_comparison", "cosine", "dot", "nearer")
 )
 FEW = ("mood", "same", "turn", "far")
 

@@ -84,10 +84,10 @@ def copy_starter(folder: Path) -> None:
 
 
 def write_tiny_recipe(folder: Path, recipe: str, encoder: Path) -> None:
-    """A page's recipe as recipe.yaml, with the tiny encoder and one epoch."""
+    """A page's recipe as recipe.yaml, with the tiny encoder, few rows and one epoch."""
     assert "encoder: minilm" in recipe and "epochs: 3" in recipe
     recipe = recipe.replace("encoder: minilm", f"encoder: {encoder}").replace("epochs: 3", "epochs: 1")
-    (folder / "recipe.yaml").write_text(recipe, encoding="utf-8")
+    (folder / "recipe.yaml").write_text(f"{recipe}rows: 60\ndev_rows: 40\n", encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -148,6 +148,7 @@ def write_tasks(folder: Path, encoder: Path, rows: int = 24) -> dict:
             "near": {**files(folder, "near"), "text": pair, "label": {"column": "near", "range": [0, 5]}},
         },
         "head_start": "random",
+        "precision": "float32",  # whatever the processor has
         "batches": "sorted",  # of so few rows, which makes them learn fast
         "epochs": 2,
         "batch_size": 8,

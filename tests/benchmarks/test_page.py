@@ -108,7 +108,7 @@ def test_full_size_does_not_rerun_finished_benchmarks_unless_named(docs, monkeyp
     assert call(monkeypatch, docs, "--full", "--again", "start") == ["embed --json --full", "start --json --full"]
     assert call(monkeypatch, docs, "--full") == []
     assert call(monkeypatch, docs, "--full", "--again", "start") == ["start --json --full"]
-    (docs / "store/full/embed.json").unlink()
+    (docs / "results/full/embed.json").unlink()
     assert call(monkeypatch, docs, "--full", "--page") == []
     assert "## Embed" not in (docs / "benchmarks.md").read_text(encoding="utf-8")
     assert call(monkeypatch, docs, "--full") == ["embed --json --full"]

@@ -18,7 +18,7 @@ def former(tmp_path, monkeypatch):
         shutil.copytree(FIXTURE / folder, tmp_path / folder)
     for name in ("plain", "other"):
         with (tmp_path / f"suite/{name}.yaml").open("a", encoding="utf-8") as file:
-            file.write("head_start: random\nbatches: sorted\n")
+            file.write("head_start: random\nbatches: sorted\nprecision: float32\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

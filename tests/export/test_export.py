@@ -99,7 +99,7 @@ def test_these_tests_cover_every_head_and_every_link():
 def test_every_task_predicts_the_same_as_in_torch(exported):
     check_outputs(exported)
     names = {path.name for path in (exported / "onnx").iterdir()}
-    ways = {"single", "apart", "joined", "joined_both", "triple", "encoder"}
+    ways = {"single", "apart", "joined", "joined_both", "joined_apart", "triple", "encoder"}
     assert names == {"README.md", "manifest.json", "weights.bin", *(f"{way}.onnx" for way in ways)}
 
 
@@ -194,7 +194,7 @@ def test_graphs_are_standard_onnx_and_share_their_weights(untrained, exported, e
             places = {entry.value for tensor in model.graph.initializer for entry in tensor.external_data[:1]}
             assert places == {"weights.bin"}
             assert [info.type.tensor_type.shape.dim[0].dim_param for info in model.graph.input][:1] == ["texts"]
-        assert len(files) == 6
+        assert len(files) == 7
         assert (folder / "onnx/weights.bin").stat().st_size < 1.3 * size  # alignment matters in such a small model
 
 
@@ -216,7 +216,7 @@ def test_the_reference_implementation_of_onnx_agrees(graph, exported, exported_i
 def test_the_code_in_the_readme_runs_and_predicts_the_same_as_plait(exported, tmp_path):
     page = (exported / "onnx/README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     predictor = plait.load(exported, engine="torch")
     texts = ["a text", "another text"]
     for code in blocks:

@@ -251,6 +251,28 @@ def test_comparison_never_drops_the_cosine():
     torch.testing.assert_close(head.train()(u_BD, v_BD).squeeze(1), only_cosine, **ROUNDING)
 
 
+# joined_comparison: W [cos; |û − v̂|; û∗v̂; J at unit length] + b
+
+
+def test_joined_comparison_by_hand():
+    head = build_head("joined_comparison")
+    set_weights(head.linear, [[10.0, 1.0, 2.0, 3.0, 4.0, 100.0, 1000.0]], [0.5])
+    # as comparison, 14.06, and J = (0.6, 0.8) at unit length: 60 + 800
+    assert head(row(3.0, 4.0), row(8.0, 6.0), row(30.0, 40.0)).item() == pytest.approx(874.06, abs=1e-3)
+
+
+def test_joined_comparison_without_weights_on_joined_texts_is_comparison():
+    both, apart = build_head("joined_comparison", width=WIDTH), build_head("comparison", width=WIDTH)
+    u_BD, v_BD, joined_BD = draw_views(5, 3)
+    set_weights(both.linear, [[*apart.linear.weight[0].tolist(), *[0.0] * WIDTH]], apart.linear.bias.tolist())
+    torch.testing.assert_close(both(u_BD, v_BD, joined_BD), apart(u_BD, v_BD), **ROUNDING)
+
+
+def test_joined_comparison_depends_on_directions_only():
+    head, (u_BD, v_BD, joined_BD) = build_head("joined_comparison", width=WIDTH, outputs=3), draw_views(5, 3)
+    torch.testing.assert_close(head(7 * u_BD, v_BD / 3, 2 * joined_BD), head(u_BD, v_BD, joined_BD), **ROUNDING)
+
+
 # cosine: scale × u·v / |u||v|
 
 

@@ -28,15 +28,20 @@ def test_renamed_keys_and_kinds_of_a_saved_recipe_are_upgraded():
 def test_stages_of_a_saved_recipe_are_upgraded():
     stage = {key: value for key, value in OLD.items() if key != "encoder"}
     upgraded = upgrade_recipe({"encoder": "tiny", "stages": [stage, stage]})
-    run_keys = ("encoder", "head_start")
+    run_keys = {"encoder": "tiny", "head_start": "random", "precision": "float32"}
     expected = {key: value for key, value in upgrade_recipe(OLD).items() if key not in run_keys}
-    assert upgraded == {"encoder": "tiny", "head_start": "random", "stages": [expected, expected]}
+    assert upgraded == {**run_keys, "stages": [expected, expected]}
 
 
 def test_heads_of_a_saved_recipe_started_from_random_weights():
     assert upgrade_recipe(OLD)["head_start"] == "random"
     assert upgrade_recipe({**OLD, "head_start": "frozen"})["head_start"] == "frozen"
     assert upgrade_recipe({}) == {}  # a model that was not trained
+
+
+def test_a_saved_recipe_was_trained_in_float32():
+    assert upgrade_recipe(OLD)["precision"] == "float32"
+    assert upgrade_recipe({**OLD, "precision": "auto"})["precision"] == "auto"
 
 
 def test_batches_of_a_saved_recipe_were_sorted_by_length():
@@ -52,7 +57,8 @@ def test_upgrading_changes_neither_a_current_recipe_nor_its_argument():
 
 @pytest.mark.parametrize("label", [None, "mood", ["a", "b"], {"column": ["mood"], "kind": None}])
 def test_other_labels_are_left_unchanged(label):
-    saved = {"encoder": "tiny", "head_start": "random", "batches": "sorted", "tasks": {"mood": {"label": label}}}
+    saved = upgrade_recipe({"encoder": "tiny", "tasks": {"mood": {}}})
+    saved["tasks"]["mood"]["label"] = label
     assert upgrade_recipe(saved) == saved
 
 

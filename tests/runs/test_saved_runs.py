@@ -167,5 +167,5 @@ def test_a_user_who_resumes_with_an_updated_recipe_file_may(project):
     for old, new in (("make:", "derive:"), ("watch_conflict:", "conflict_every:"), ("several", "multilabel")):
         assert old in text
         text = text.replace(old, new)
-    (project / "recipe.yaml").write_text(text + "head_start: random\nbatches: sorted\n")
+    (project / "recipe.yaml").write_text(text + "head_start: random\nbatches: sorted\nprecision: float32\n")
     assert resume(project / "run", recipe=project / "recipe.yaml").steps == 9

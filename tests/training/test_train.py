@@ -189,6 +189,20 @@ def test_auto_is_bf16_where_the_hardware_has_it(tiny_recipe, monkeypatch, has_bf
     assert trainer_for(tiny_recipe()).model.precision == "float32"
 
 
+@pytest.mark.parametrize("began_with_bf16", [True, False])
+def test_a_resumed_run_keeps_its_precision_where_it_can(tiny_recipe, tmp_path, monkeypatch, began_with_bf16):
+    monkeypatch.setattr(trainer, "_computes_in_bf16", lambda device: began_with_bf16)
+    with pytest.raises(Stopped):
+        plait.train(tiny_recipe(precision="auto"), tmp_path / "run", baselines=False, stop=stop_after(2))
+    monkeypatch.setattr(trainer, "_computes_in_bf16", lambda device: not began_with_bf16)
+    used, recorder = [], Recorder()
+    monkeypatch.setattr(trainer.Trainer, "step", lambda self, *given: used.append(self.model.precision) or {})
+    resume(tmp_path / "run", progress=recorder)
+    assert set(used) == {"float32"}
+    expected = ["begun in bf16, which this cpu lacks: resuming in float32"] if began_with_bf16 else []
+    assert [note for note in recorder.notes if "begun" in note] == expected
+
+
 def test_a_loss_that_is_not_finite_stops_the_run(tiny_recipe, tmp_path):
     with pytest.raises(NotFiniteError, match=r"step \d+: the (loss|gradient) is (inf|nan).*rows \d+"):
         plait.train(tiny_recipe(lr=1e30, clip=None, epochs=20), tmp_path / "run", baselines=False)

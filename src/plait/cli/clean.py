@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from plait.cli.complete import complete_recipe
+from plait.cli.files import safe_csv_option
 from plait.cli.train import recipe_options
 
 __all__ = ["command"]
@@ -28,6 +29,7 @@ _WEAK = 0.75  # agreement of labels and predictions below which the list says li
     metavar="FILE",
     help="The rows, as .csv or .jsonl.  [default: label-errors.csv, in the folder of a run]",
 )
+@safe_csv_option
 @click.option("--json", "as_json", is_flag=True, help="The rows as JSON.")
 def command(
     source: str,
@@ -38,6 +40,7 @@ def command(
     folds: int,
     train: bool,
     out: Path | None,
+    safe_csv: bool,
     as_json: bool,
 ) -> None:
     """Find training rows whose label is probably wrong.
@@ -62,6 +65,7 @@ def command(
             folds=folds,
             train=train,
             out=place,
+            safe_csv=safe_csv,
             progress=progress,
         )
     finally:

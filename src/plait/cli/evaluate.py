@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from plait.cli.complete import complete_task, complete_task_file
-from plait.cli.files import encoding_option, engine_option, log
+from plait.cli.files import encoding_option, engine_option, log, safe_csv_option
 
 if TYPE_CHECKING:
     from plait.evaluation.evaluate_model import Evaluation
@@ -57,6 +57,7 @@ _MOST_WORDS = 15  # of the heaviest and of the lightest
     metavar="FILE",
     help="Write every row with its texts, label, prediction and probabilities: .csv or .jsonl.",
 )
+@safe_csv_option
 @click.option(
     "--word-weights",
     metavar="TASK",
@@ -78,6 +79,7 @@ def command(
     data: Path | None,
     mistakes: Path | None,
     predictions: Path | None,
+    safe_csv: bool,
     word_weights: str | None,
     at_least: int,
     engine: "EngineName",
@@ -132,6 +134,7 @@ def command(
             encoding=encoding,
             mistakes=mistakes,
             predictions=predictions,
+            safe_csv=safe_csv,
             word_weights=word_weights,
             at_least=at_least,
             engine=engine,

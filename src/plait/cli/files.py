@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from plait.inference.jobs import Job
     from plait.inference.stream import Done
 
-__all__ = ["encoding_option", "engine_option", "file_options", "log", "print_done", "process_file"]
+__all__ = [
+    "encoding_option",
+    "engine_option",
+    "file_options",
+    "log",
+    "print_done",
+    "process_file",
+    "safe_csv_option",
+]
 
 engine_option = click.option(
     "--engine",
@@ -20,6 +28,11 @@ engine_option = click.option(
     default="auto",
     show_default=True,
     help="What embeds; onnx needs a model that plait export wrote.",
+)
+safe_csv_option = click.option(
+    "--safe-csv",
+    is_flag=True,
+    help="In .csv, put ' before cells that a spreadsheet would run as formulas: those with = + - @ in front.",
 )
 log = partial(click.echo, err=True)
 
@@ -64,11 +77,7 @@ def file_options(kinds: str) -> Callable[[click.decorators.FC], click.decorators
         ),
         encoding_option("the input"),
         click.option("--prefix", default="", metavar="TEXT", help="Put before the names of the new columns."),
-        click.option(
-            "--safe-csv",
-            is_flag=True,
-            help="In .csv, put ' before cells that a spreadsheet would run as formulas: those with = + - @ in front.",
-        ),
+        safe_csv_option,
         click.option("--resume", is_flag=True, help="Resume an interrupted output; shards resume without it."),
         click.option(
             "--errors", type=click.Path(path_type=Path), help="Where to list bad rows.  [default: beside the output]"

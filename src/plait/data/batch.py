@@ -11,7 +11,15 @@ from plait.data.tokenize import TextTokenizer, TokenTable
 __all__ = ["READS", "SINGLE_TEXT_VIEWS", "VIEWS", "Batch", "make_batch", "tokenize_views", "view_columns", "views_of"]
 
 # Way of reading → number of text columns it needs.
-READS: Mapping[str, int] = {"single": 1, "twice": 1, "apart": 2, "joined": 2, "joined_both": 2, "triple": 3}
+READS: Mapping[str, int] = {
+    "single": 1,
+    "twice": 1,
+    "apart": 2,
+    "joined": 2,
+    "joined_both": 2,
+    "joined_apart": 2,
+    "triple": 3,
+}
 # Way of reading → the inputs of the encoder it needs.
 VIEWS: Mapping[str, tuple[str, ...]] = {
     "single": ("first",),
@@ -19,6 +27,7 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     "apart": ("first", "second"),
     "joined": ("joined",),
     "joined_both": ("joined", "swapped"),
+    "joined_apart": ("first", "second", "joined"),
     "triple": ("first", "second", "third"),
 }
 SINGLE_TEXT_VIEWS = {"first": 0, "again": 0, "second": 1, "third": 2}  # view → the text column it shows

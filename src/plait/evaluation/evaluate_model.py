@@ -88,6 +88,7 @@ def evaluate(
     encoding: str = "utf-8",
     mistakes: str | Path | None = None,
     predictions: str | Path | None = None,
+    safe_csv: bool = False,
     word_weights: str | None = None,
     at_least: int = 5,
     engine: EngineName = "auto",
@@ -99,8 +100,9 @@ def evaluate(
     `model` is a directory, a run, or what `plait.load` returned, with its own engine. `on` maps tasks to other data: a
     file, a list of files, a data frame or a list of dicts, with the columns of training unless `text_columns` and
     `label_columns` name others. `data` is a folder to look for the files of the split in. The file `mistakes`, .csv or
-    .jsonl, gets the wrong predictions, the file `predictions` every row. `word_weights` is a task whose words are
-    weighed, those that occur `at_least` so often, for models with `pooling: weighted`.
+    .jsonl, gets the wrong predictions, the file `predictions` every row; with `safe_csv`, csv cells that a spreadsheet
+    would take for formulas are defused. `word_weights` is a task whose words are weighed, those that occur `at_least`
+    so often, for models with `pooling: weighted`.
     """
     columns = Columns(_as_tuple(text_columns), _as_tuple(label_columns), known_encoding(encoding))
     if on is None and columns != Columns():
@@ -174,9 +176,11 @@ def evaluate(
         predictions=answers,
     )
     if "mistakes" in places:
-        write_mistakes([mistake for listed in wrong.values() for mistake in listed], places["mistakes"])
+        listed = [mistake for task in wrong.values() for mistake in task]
+        write_mistakes(listed, places["mistakes"], safe_csv=safe_csv)
     if "predictions" in places:
-        write_rows([row for task in examples for row in found.rows(task)], places["predictions"])
+        rows = [row for task in examples for row in found.rows(task)]
+        write_rows(rows, places["predictions"], safe_csv=safe_csv)
     return found
 
 

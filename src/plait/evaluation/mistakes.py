@@ -92,7 +92,7 @@ def _confidence_if_wrong(examples: Examples, predictions: PredictionArrays) -> n
     return if_wrong if if_wrong.ndim == 1 else if_wrong.max(axis=1)
 
 
-def write_mistakes(mistakes: Sequence[Mistake], path: Path) -> None:
+def write_mistakes(mistakes: Sequence[Mistake], path: Path, *, safe_csv: bool = False) -> None:
     """Write a csv or jsonl file with one row per mistake."""
     rows = [{name: getattr(mistake, name) for name in (*_COLUMNS, "texts")} for mistake in mistakes]
-    write_rows(rows, path, _COLUMNS)
+    write_rows(rows, path, _COLUMNS, safe_csv=safe_csv)

@@ -8,7 +8,7 @@ import numpy as np
 from plait.data.examples import Examples
 from plait.data.labels import Labels
 from plait.data.prediction_arrays import PredictionArrays
-from plait.data.write import csv_cell, csv_lines, json_line
+from plait.data.write import csv_cell, csv_lines, defuse, json_line
 from plait.errors import RequestError
 from plait.files import atomic_file
 from plait.model.decode import within_range
@@ -76,10 +76,13 @@ def check_place(argument: str, path: Path, used: Iterable[str] = ()) -> None:
         raise RequestError(f"`{argument}` {path}: a data file has this name; choose another name")
 
 
-def write_rows(rows: Sequence[Mapping[str, object]], path: Path, columns: Sequence[str] = ()) -> None:
+def write_rows(
+    rows: Sequence[Mapping[str, object]], path: Path, columns: Sequence[str] = (), *, safe_csv: bool = False
+) -> None:
     """Write a csv file with one column per text, or a jsonl file with a list of texts; it appears atomically.
 
-    In csv, the columns are those given and all others that a row has; what a row lacks is empty.
+    In csv, the columns are those given and all others that a row has; what a row lacks is empty. With `safe_csv`, cells
+    that a spreadsheet would take for formulas are defused.
     """
     with atomic_file(path) as aside, aside.open("wb") as file:
         if path.suffix.lower() == ".jsonl":
@@ -90,8 +93,8 @@ def write_rows(rows: Sequence[Mapping[str, object]], path: Path, columns: Sequen
         file.write(csv_lines([[*names, *("text", "text2", "text3")[:most]]]))
         for row in rows:
             texts = _texts(row)
-            cells = [csv_cell(row.get(name)) for name in names]
-            file.write(csv_lines([[*cells, *texts, *[""] * (most - len(texts))]]))
+            cells = [*(csv_cell(row.get(name)) for name in names), *texts, *[""] * (most - len(texts))]
+            file.write(csv_lines([map(defuse, cells) if safe_csv else cells]))
 
 
 def _texts(row: Mapping[str, object]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from plait.heads.pair import (
     Dot,
     Joined,
     JoinedBoth,
+    JoinedComparison,
     JoinedDifference,
     JoinedMean,
 )
@@ -35,6 +36,7 @@ HEADS: Registry[type[Head]] = Registry(
         "joined_mean": JoinedMean,
         "joined_both": JoinedBoth,
         "joined_difference": JoinedDifference,
+        "joined_comparison": JoinedComparison,
         "difference": Difference,
         "difference_product": DifferenceProduct,
         "comparison": Comparison,

@@ -22,7 +22,7 @@ class Size:
 class Head(nn.Module):
     """A small module built from a Size; `forward` takes one embedding (B, D) per view and returns (B, outputs)."""
 
-    reads: ClassVar[str]  # single, apart, joined, joined_both or triple
+    reads: ClassVar[str]  # single, apart, joined, joined_both, joined_apart or triple
     kinds: ClassVar[tuple[str, ...]] = ("classes", "multilabel", "yes_no", "score")  # kinds of label it can predict
     symmetric: bool = False  # True: swapping its two texts never changes its outputs; may depend on its options
     after_shared_layer: ClassVar[bool] = True  # False: it compares embeddings, so no shared layer may precede it

@@ -22,6 +22,7 @@ __all__ = [
     "Dot",
     "Joined",
     "JoinedBoth",
+    "JoinedComparison",
     "JoinedDifference",
     "JoinedMean",
 ]
@@ -111,12 +112,41 @@ class Comparison(Head):
 
     def forward(self, u_BD: Tensor, v_BD: Tensor) -> Tensor:
         """Two embeddings (B, D) → outputs (B, C); equal for (u, v) and (v, u)."""
-        u_BD, v_BD = F.normalize(u_BD, dim=-1), F.normalize(v_BD, dim=-1)
-        product_BD = u_BD * v_BD
-        compared_B2D = torch.cat([(u_BD - v_BD).abs(), product_BD], dim=-1)
-        inputs_BF = torch.cat([product_BD.sum(dim=-1, keepdim=True), self.dropout(compared_B2D)], dim=-1)
-        outputs_BC: Tensor = self.linear(inputs_BF)
+        cosine_B1, compared_B2D = _compare(u_BD, v_BD)
+        outputs_BC: Tensor = self.linear(torch.cat([cosine_B1, self.dropout(compared_B2D)], dim=-1))
         return outputs_BC
+
+
+class JoinedComparison(Head):
+    """linear([cos(u, v); |û − v̂|; û∗v̂; J(a, b) at unit length]): `comparison` and `joined` in one head.
+
+    Starting from the frozen encoder it is about as good as `comparison`, and learns what only both texts in one input
+    tell.
+    """
+
+    reads = "joined_apart"
+    output_layer = "linear"
+    unpenalised = 1
+    after_shared_layer = False
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(size.dropout)
+        self.linear = nn.Linear(1 + 3 * size.width, size.outputs)
+
+    def forward(self, u_BD: Tensor, v_BD: Tensor, joined_BD: Tensor) -> Tensor:
+        """The embeddings (B, D) of both sentences, and of the two joined → outputs (B, C)."""
+        cosine_B1, compared_B2D = _compare(u_BD, v_BD)
+        features_B3D = torch.cat([compared_B2D, F.normalize(joined_BD, dim=-1)], dim=-1)
+        outputs_BC: Tensor = self.linear(torch.cat([cosine_B1, self.dropout(features_B3D)], dim=-1))
+        return outputs_BC
+
+
+def _compare(u_BD: Tensor, v_BD: Tensor) -> tuple[Tensor, Tensor]:
+    """The cosine (B, 1) of two embeddings, and [|û − v̂|; û∗v̂] (B, 2D) at unit length."""
+    u_BD, v_BD = F.normalize(u_BD, dim=-1), F.normalize(v_BD, dim=-1)
+    product_BD = u_BD * v_BD
+    return product_BD.sum(dim=-1, keepdim=True), torch.cat([(u_BD - v_BD).abs(), product_BD], dim=-1)
 
 
 class Cosine(Head):

@@ -67,9 +67,9 @@ class RunSettings(Frozen):
     device: Annotated[str, BeforeValidator(as_device)] = "auto"
     """Where to compute: `auto`, `cpu`, `mps`, `cuda`, or one GPU of several, such as `cuda:1`. auto is the first of
     cuda, mps and cpu that is available."""
-    precision: Literal["float32", "bf16", "auto"] = "float32"
+    precision: Literal["auto", "bf16", "float32"] = "auto"
     """Of the encoder's products in training. `bf16` needs a processor or GPU with instructions for it; `auto` uses it
-    where they are, and float32 elsewhere. Evaluation and the saved model stay in float32."""
+    where they are, which is faster, and float32 elsewhere. Evaluation and the saved model stay in float32."""
     tracker: _Trackers = ()
     """Where losses and scores go beside `metrics.jsonl`: `tensorboard`, `mlflow`, `wandb` or `trackio`, or a list. Each
     needs the extra of its name."""

@@ -19,6 +19,7 @@ def upgrade_recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
     upgraded = _upgrade_stage(recipe)
     if "encoder" in upgraded:
         upgraded.setdefault("head_start", "random")
+        upgraded.setdefault("precision", "float32")
     if upgraded.get("precision") in _FORMER_PRECISIONS:
         upgraded["precision"] = _FORMER_PRECISIONS[upgraded["precision"]]
     if "stages" in upgraded:

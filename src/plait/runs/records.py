@@ -43,6 +43,7 @@ class RunRecord:
     variants: dict[str, str] = field(default_factory=dict)  # "head linear" → "linear.v1"
     digests: bool = False  # whether every file of the run has a digest, as since 0.2
     processes: int = 1  # that trained together at the beginning
+    precision: str | None = None  # of the products in training; None: as the recipe says, before 0.2
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -60,6 +60,7 @@ def clean(
     folds: int = 5,
     train: bool = False,
     out: str | Path | None = None,
+    safe_csv: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, CleanedTask]:
     """Find the training rows of some tasks, or of all, whose label is probably wrong.
@@ -67,7 +68,7 @@ def clean(
     `source` is a recipe, as for `plait.train`, or the folder of a run. Every row is predicted by a model that was
     trained on the other folds: by default a head on the frozen encoder, with `train` the whole recipe. The rows are
     written to `out`, a csv or jsonl file; by default to label-errors.csv in the folder of a run, where `plait report`
-    finds them.
+    finds them. With `safe_csv`, csv cells that a spreadsheet would take for formulas are defused.
     """
     if folds < 2:
         raise RequestError(f"the argument `folds`: expected a number from 2, found {folds}")
@@ -93,7 +94,8 @@ def clean(
                 found = {name: predict_frozen(recipe, name, folds, progress) for name in names}
         cleaned = {name: _clean_task(name, held, tables) for name, held in found.items()}
     if place:
-        write_rows([asdict(error) for task in cleaned.values() for error in task.errors], place, _COLUMNS)
+        rows = [asdict(error) for task in cleaned.values() for error in task.errors]
+        write_rows(rows, place, _COLUMNS, safe_csv=safe_csv)
     return cleaned
 
 

@@ -90,7 +90,7 @@ def train(
         torch.set_num_threads(world.from_main(torch.get_num_threads()))
 
         def create() -> None:
-            record = _record_of(resolved, world, baselines=baselines, single_task=single_task, keep=keep)
+            record = _record_of(resolved, model, world, baselines=baselines, single_task=single_task, keep=keep)
             bad = {name: task.bad for name, task in resolved.data.tasks.items() if task.bad}
             run.create(record, resolved.recipe, bad)
 
@@ -159,6 +159,7 @@ def resume(
     torch.set_num_threads(record.threads)  # another number of threads would sum in another order
     if torch.__version__ != record.torch:
         progress.note(f"begun with torch {record.torch}, resuming with {torch.__version__}: the last bits may differ")
+    _resume_precision(model, record, progress)
     if world.size != record.processes:
         counts = f"{_processes(record.processes)}, resuming with {_processes(world.size)}"
         progress.note(f"begun with {counts}: the same batches, dropout and the last bits may differ")
@@ -170,8 +171,16 @@ def _processes(count: int) -> str:
     return "1 process" if count == 1 else f"{count} processes"
 
 
+def _resume_precision(model: Model, record: RunRecord, progress: Progress) -> None:
+    """Train on in the precision of the first part, where this device has it."""
+    if record.precision == "float32":
+        model.precision = "float32"
+    elif record.precision and record.precision != model.precision:
+        progress.note(f"begun in {record.precision}, which this {model.device.type} lacks: resuming in float32")
+
+
 def _record_of(
-    resolved: ResolvedRun, world: World | None = None, *, baselines: bool, single_task: bool, keep: int
+    resolved: ResolvedRun, model: Model, world: World, *, baselines: bool, single_task: bool, keep: int
 ) -> RunRecord:
     return RunRecord(
         plait=plait.__version__,
@@ -186,7 +195,8 @@ def _record_of(
         kept=resolved.kept_origins(folders=True),
         variants=variant_versions(resolved.recipe),
         digests=True,
-        processes=(world or World()).size,
+        processes=world.size,
+        precision=model.precision,
     )
 
 

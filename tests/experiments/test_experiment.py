@@ -324,6 +324,16 @@ def test_damaged_predictions_are_reported(make_suite, experiment, tmp_path):
     assert "answers.npz: damaged; remove it and the cell.json beside it" in error
 
 
+def test_a_changed_score_of_a_cell_is_reported(make_suite, experiment, tmp_path):
+    folder, out = make_suite(), tmp_path / "out"
+    experiment(folder, "--out", out, "--seeds", "1")
+    file = out / "plain/seed-1/cell.json"
+    value = json.loads(file.read_text())
+    file.write_text(json.dumps({**value, "scores": {"mood": 0.999}}))
+    _, error = experiment(folder, "--out", out, "--seeds", "1", "--table", code=2)
+    assert "cell.json: damaged; remove it to score the cell again" in error
+
+
 def test_models_are_scored_on_their_training_rows(make_suite, experiment, tmp_path):
     rows = {"plain": {"paper_train": {"mood": 0.9}}, "em": {"ensemble": "plain", "models": 2, "runs": 1}}
     folder, out = make_suite(free_rows=False, rows=rows), tmp_path / "out"

@@ -202,9 +202,9 @@ def test_predictions_of_another_run_do_not_test_a_listed_cell(make_suite, experi
     experiment(suite, "--out", out, "--results", file, "--seeds", "1")
     text = file.read_text().splitlines()
     file.write_text("".join(f"{line}\n" for line in text if '"gain"' not in line))
-    cell = json.loads((out / "plain/seed-1/cell.json").read_text())
-    cell["scores"]["mood"] += 0.5
-    (out / "plain/seed-1/cell.json").write_text(json.dumps(cell))
+    cell = CellResult.read(out / "plain/seed-1/cell.json")
+    cell.scores["mood"] += 0.5
+    cell.write(out / "plain/seed-1/cell.json")
     shown, _ = experiment(suite, "--out", out, "--results", file, "--seeds", "1", "--table")
     assert "faster is not tested against plain" in shown
 

@@ -103,6 +103,14 @@ def test_trial_without_a_finite_score_fails_and_the_others_continue(tmp_path):
     json.loads((tmp_path / "trials.json").read_text(), parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
 
 
+def test_a_changed_score_of_a_trial_is_reported(tmp_path):
+    choose_settings({"lr": [1, 2]}, None, tmp_path, Measured([0.25, 0.5]))
+    file = tmp_path / "trials.json"
+    file.write_text(file.read_text().replace("0.25", "0.75"))
+    with pytest.raises(RunError, match=r"trials\.json: damaged; remove it to score its trials again"):
+        choose_settings({"lr": [1, 2]}, None, tmp_path, Measured([0.25, 0.5]))
+
+
 def test_failure_of_all_trials_is_reported(tmp_path):
     with pytest.raises(NotFiniteError, match="none of 2 trials reached a finite score; try other values"):
         choose_settings({"lr": [1, 2]}, None, tmp_path, Measured([math.nan, math.nan]))

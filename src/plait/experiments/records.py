@@ -11,7 +11,7 @@ import numpy as np
 from plait.data.prediction_arrays import PredictionArrays
 from plait.errors import RunError
 from plait.experiments.tune import FinishedTrial
-from plait.files import atomic_file, read_json, write_json
+from plait.files import atomic_file, read_json_with_digest, write_json_with_digest
 from plait.model.directory.record import recipe_tasks
 
 __all__ = ["CellResult", "LabelledPredictions", "read_predictions", "write_predictions"]
@@ -74,12 +74,12 @@ class CellResult:
     @staticmethod
     def read(file: Path) -> "CellResult":
         try:
-            return CellResult.from_json(read_json(file))
+            return CellResult.from_json(read_json_with_digest(file)[0])
         except (KeyError, ValueError, TypeError, AttributeError):
             raise RunError(f"{file}: damaged; remove it to score the cell again") from None
 
     def write(self, file: Path) -> None:
-        write_json(file, self.to_json())
+        write_json_with_digest(file, self.to_json())
 
 
 @dataclass(frozen=True)

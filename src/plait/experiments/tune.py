@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from plait.errors import NotFiniteError, RequestError, RunError
-from plait.files import lock, read_json, write_json
+from plait.files import lock, read_json_with_digest, write_json_with_digest
 from plait.progress import Progress
 from plait.recipe.suite import Search
 from plait.recipe.yaml_quote import quoted
@@ -151,7 +151,7 @@ def _try_all(grid: Grid, folder: Path, measure: Measure, note: Note, recipe: Map
         for number in range(len(trials), len(points)):
             finished = measure_trial(Trial(number, points[number]), measure)
             trials.append(finished)
-            write_json(file, {**settings, "trials": [asdict(trial) for trial in trials]})
+            write_json_with_digest(file, {**settings, "trials": [asdict(trial) for trial in trials]})
             note(describe_trial(finished, len(points)))
     return trials
 
@@ -159,7 +159,7 @@ def _try_all(grid: Grid, folder: Path, measure: Measure, note: Note, recipe: Map
 def _read_trials(file: Path) -> tuple[dict[str, Any], list[FinishedTrial]]:
     """The settings that the first trial began with, and the trials so far."""
     try:
-        begun = read_json(file)
+        begun, _ = read_json_with_digest(file)
         trials = [FinishedTrial(**trial) for trial in begun.pop("trials")]
     except (ValueError, TypeError, KeyError, AttributeError):
         raise RunError(f"{file}: damaged; remove it to score its trials again") from None

@@ -18,9 +18,15 @@ from tiny import write_csv
 FOLDERS = {
     "cs224n": {
         "cfimdb": (["ids-cfimdb-train.csv"], ["ids-cfimdb-dev.csv"], None, "unit_linear", "cross_entropy"),
-        "sst": (["ids-sst-train.csv"], ["ids-sst-dev.csv"], None, "unit_linear", "cross_entropy"),
+        "sst": (
+            ["ids-sst-train.csv"],
+            ["ids-sst-dev.csv"],
+            None,
+            "unit_linear",
+            "cross_entropy supervised_contrastive",
+        ),
         "quora": (["quora-train.csv"], ["quora-dev.csv"], None, "comparison", "binary_cross_entropy"),
-        "sst_phrases": (["sst-phrases.csv"], 0.1, None, "unit_linear", "cross_entropy"),
+        "sst_phrases": (["sst-phrases.csv"], 0.1, None, "unit_linear", "cross_entropy supervised_contrastive"),
         "sts": (["sts-train.csv"], ["sts-dev.csv"], None, "comparison", "mse"),
     },
     "nli": {
@@ -44,7 +50,7 @@ FOLDERS = {
         "mr": (["mr.csv"], 0.1, None, "unit_linear", "cross_entropy"),
         "sst2": (["sst2.csv"], 0.1, None, "unit_linear", "cross_entropy"),
         "subj": (["subj.csv"], 0.1, None, "unit_linear", "cross_entropy"),
-        "trec": (["trec.csv[train]"], 0.1, ["trec.csv[test]"], "unit_linear", "cross_entropy"),
+        "trec": (["trec.csv[train]"], 0.1, ["trec.csv[test]"], "unit_linear", "cross_entropy supervised_contrastive"),
     },
 }
 
@@ -59,7 +65,11 @@ def test_real_folders_become_the_expected_tasks(real_data, folder):
         return [Path(s.file).name + "".join(f"[{value}]" for value in s.where.values()) for s in given]
 
     tasks = {
-        task.name: (*(shown(task.splits.get(split)) for split in ("train", "dev", "test")), task.head, task.loss)
+        task.name: (
+            *(shown(task.splits.get(split)) for split in ("train", "dev", "test")),
+            task.head,
+            " ".join(task.losses),
+        )
         for task in draft.tasks
     }
     assert tasks == FOLDERS[folder]
@@ -73,6 +83,24 @@ def test_the_recipe_for_a_real_folder_is_read_back(real_data, tmp_path, folder):
     recipe = read_recipe(tmp_path / "recipe.yaml", VARIANTS, profile="quick")
     assert list(recipe.tasks) == list(FOLDERS[folder])
     assert (recipe.rows, recipe.dev_rows, recipe.epochs) == (500, 200, 2)
+
+
+@pytest.mark.parametrize(
+    ("classes", "rows", "losses", "epochs"),
+    [
+        ("ab", 64, ["cross_entropy"], 15),
+        ("abc", 64, ["cross_entropy", "supervised_contrastive"], 30),
+        ("abc", 96, ["cross_entropy", "supervised_contrastive"], 20),
+        ("abc", 480, ["cross_entropy", "supervised_contrastive"], 5),
+        ("ab", 480, ["cross_entropy"], 5),
+    ],
+)
+def test_more_than_two_classes_are_drawn_apart_in_enough_updates(tmp_path, classes, rows, losses, epochs):
+    labelled = [[text, classes[n % len(classes)]] for n, text in enumerate(texts(rows))]
+    _, recipe = draft_of(tmp_path, {"topic.csv": (["text", "topic"], labelled)})
+    assert [loss.name for loss in recipe.tasks["topic"].loss] == losses
+    assert [loss.weight for loss in recipe.tasks["topic"].loss] == [1, 0.5][: len(losses)]
+    assert recipe.epochs == epochs
 
 
 def test_files_are_grouped_by_task(tmp_path):

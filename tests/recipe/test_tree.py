@@ -3,7 +3,8 @@
 import pytest
 
 from plait.errors import RecipeError
-from plait.recipe.read import BUNDLED, read_recipe, write_recipe
+from plait.recipe.bundled import bundled_recipes
+from plait.recipe.read import read_recipe, write_recipe
 from plait.resolve.variants import VARIANTS
 from recipe_files import MOOD, PLAIN, PYTHON_WORDS, files, mistakes, read
 
@@ -59,7 +60,8 @@ def test_a_byte_order_mark_is_ignored(folder):
 def test_an_unknown_recipe_lists_the_bundled_names(name):
     with pytest.raises(RecipeError) as caught:
         read_recipe(name, VARIANTS)
-    names = ", ".join(sorted(file.stem for file in BUNDLED.glob("*.yaml")))
+    names = ", ".join(bundled_recipes())
+    assert "starter" in names and "best/minilm" in names
     assert str(caught.value) == f"{name}: no such recipe; give a YAML file, SUITE#ROW, or a bundled name: {names}"
 
 

@@ -13,9 +13,10 @@ import pytest
 from plait.data import splits
 from plait.experiments.cells import Cell, Experiment
 from plait.experiments.run_cell import cell_mistakes
+from plait.recipe.bundled import BUNDLED, bundled_recipes
 from plait.recipe.read import read_recipe
 from plait.recipe.schema import Recipe
-from plait.recipe.suite import BUNDLED, Row, Suite, read_row, read_suite
+from plait.recipe.suite import Row, Suite, read_row, read_suite
 from plait.recipe.tree import load_tree
 from plait.resolve.run import resolve_run
 from plait.resolve.variants import VARIANTS
@@ -23,7 +24,7 @@ from plait.training.estimate import preview_run
 from tiny import sentences
 
 SUITES = {path.parent.name: read_suite(path.parent) for path in sorted(BUNDLED.glob("*/suite.yaml"))}
-FILES = sorted(path.stem for path in BUNDLED.glob("*.yaml"))
+FILES = list(bundled_recipes())
 ROWS = [f"{name}#{row}" for name, suite in SUITES.items() for row in suite.trained if suite.rows[row].ensemble is None]
 DESKTOP = [(row, "desktop") for row in ROWS if not row.startswith("triple-entropy#")]
 DATA = {"triple-entropy": "senteval"}  # of the other suites: cs224n
@@ -50,6 +51,7 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(root / f"cs224n/ids-cfimdb-{split}.csv", ["sentence"], sentiment=range(2))
         write(root / f"cs224n/quora-{split}.csv", pair, is_duplicate=range(2))
         write(root / f"cs224n/sts-{split}.csv", pair, similarity=[0, 1.5, 3, 4.2, 5])
+    write(root / "cs224n/sst-phrases.csv", ["sentence"], sentiment=range(5))
     write(root / "nli/triplets.csv", ["sent0", "sent1", "hard_neg"])
     write(root / "pairs/mrpc-train.csv", pair, is_duplicate=range(2))
     for name in ("sst2", "imdb-10k", "subj", "mpqa", "cr", "mr"):

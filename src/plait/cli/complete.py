@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from plait.recipe.bundled import BUNDLED, bundled_recipes
+
 if TYPE_CHECKING:
     from plait.recipe.tree import Tree
 
@@ -27,14 +29,13 @@ __all__ = [
 
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Bundled recipes and files."""
-    names = sorted(path.stem for path in (Path(__file__).parent.parent / "recipes").glob("*.yaml"))
-    bundled = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    bundled = [CompletionItem(name) for name in bundled_recipes() if name.startswith(incomplete)]
     return [*bundled, CompletionItem(incomplete, type="file")]
 
 
 def complete_suite(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Bundled suites and folders."""
-    names = sorted(path.parent.name for path in (Path(__file__).parent.parent / "recipes").glob("*/suite.yaml"))
+    names = sorted(path.parent.name for path in BUNDLED.glob("*/suite.yaml"))
     bundled = [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return [*bundled, CompletionItem(incomplete, type="dir")]
 

@@ -63,7 +63,7 @@ def command(
             ", ".join(task.guess.text),
             ", ".join(task.guess.label) or "–",
             task.guess.kind + (f" ({len(task.guess.classes)})" if task.guess.classes else ""),
-            f"{task.head}, {task.loss}",
+            ", ".join([task.head, *task.losses]),
             ", ".join(f"{count:,} {split}" for split, count in task.rows.items()),
         )
         for task in drafted.tasks

@@ -56,8 +56,11 @@ class DraftTask:
         return "joined" if many_pairs and self.guess.kind == "classes" else name
 
     @property
-    def loss(self) -> str:
-        return KINDS[self.guess.kind].loss or ""
+    def losses(self) -> tuple[str, ...]:
+        """The default loss, and one that draws texts of more than two classes apart."""
+        default = KINDS[self.guess.kind].loss
+        contrastive = self.guess.kind == "classes" and len(self.guess.classes) > 2 and len(self.guess.text) == 1
+        return tuple(name for name in (default, "supervised_contrastive" if contrastive else None) if name)
 
     @property
     def metric(self) -> str | None:
@@ -267,7 +270,7 @@ def inferred(tasks: Sequence[DraftTask]) -> list[Mapping[str, object]]:
                 for split, given in task.splits.items()
             },
             "head": task.head,
-            "loss": task.loss,
+            "loss": list(task.losses),
             "notes": task.notes,
         }
         for task in tasks

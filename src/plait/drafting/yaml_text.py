@@ -65,7 +65,7 @@ def _recipe_lines(draft: Draft, target: Path, encoder: str, bad_rows: int = 0) -
         schedule = "tasks of different size: larger ones are drawn more often, but less than proportionally"
     lines += [
         f"schedule: {draft.schedule}{'':4}# {schedule}",
-        f"epochs: {_epochs(rows)}{'':25}# fewer rows are trained more often",
+        f"epochs: {_epochs(draft.tasks)}{'':25}# fewer rows are trained more often",
         f"batch_size: {16 if rows < _FEW_ROWS else 32}",
         "lr: 5e-5",
         "head_lr: 5e-4                       # the heads adapt faster than the encoder",
@@ -88,9 +88,15 @@ def _shown(file: str) -> str:
     return f"{Path(file).name}/" if Path(file).is_dir() else Path(file).name
 
 
-def _epochs(rows: int) -> int:
-    """Passes over the largest task: its updates grow with the square root of its rows, from 3 passes on linearly."""
-    return max(3, min(15, round(120 / math.sqrt(rows))))
+def _epochs(tasks: Sequence[DraftTask]) -> int:
+    """Passes over the largest task: its updates grow with the square root of its rows, from 3 passes on linearly.
+
+    To draw classes apart takes some 120 updates, however few the rows are.
+    """
+    rows = max(task.rows["train"] for task in tasks)
+    passes = max(3, min(15, round(120 / math.sqrt(rows))))
+    contrastive = any(len(task.losses) > 1 for task in tasks)
+    return max(passes, min(30, round(1920 / rows))) if contrastive else passes
 
 
 def _task_lines(task: DraftTask, folder: Path) -> list[str]:
@@ -108,7 +114,7 @@ def _task_lines(task: DraftTask, folder: Path) -> list[str]:
         lines.append(f"    label: {_label_text(guess)}")
     lines.append("    # The keys below follow from the kind of label: remove them if you change text or label.")
     lines.append(f"    head: {task.head}")
-    lines.append(f"    loss: {task.loss}")
+    lines.append(f"    loss: {_loss_text(task.losses)}")
     if task.metric:
         lines.append(f"    metric: {task.metric}{'':4}# some classes are rare, which accuracy would hide")
         lines.append("    # class_weights: balanced        # makes rare classes count as much as common ones")
@@ -152,6 +158,13 @@ def _label_text(guess: Guess) -> str:
         classes = ", ".join(f"{word}: {word}" for word in words)
         return f"{{column: {column}, classes: {{{classes}}}}}    # value in the data: name to display"
     return f"{{column: {column}, kind: {guess.kind}}}"
+
+
+def _loss_text(names: Sequence[str]) -> str:
+    """The loss of the head, and those beside it with half its weight, so that other tasks keep theirs."""
+    first, *others = names
+    beside = [f"{{name: {name}, weight: 0.5}}" for name in others]
+    return f"[{', '.join([first, *beside])}]" if beside else first
 
 
 def _list_text(names: Sequence[str]) -> str:

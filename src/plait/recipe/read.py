@@ -11,10 +11,11 @@ from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
 
 from plait.errors import RecipeError, did_you_mean
+from plait.recipe.bundled import bundled_recipes
 from plait.recipe.options import explain
 from plait.recipe.schema import FOLDERS, Recipe, Stage
 from plait.recipe.stages import merge_mistakes, stage_trees
-from plait.recipe.suite import BUNDLED, is_suite, read_row
+from plait.recipe.suite import is_suite, read_row
 from plait.recipe.task import SPLITS, Label, Source, Task
 from plait.recipe.tree import KeyPath, Origin, Tree, dotted, load_tree, try_keys
 from plait.recipe.upgrade import FORMER_KEYS
@@ -38,8 +39,9 @@ def read_recipe(
 def find_tree(source: str | Path, profile: str | None = None) -> Tree:
     """The tree of a recipe before it is validated; the source is the same as for `read_recipe`."""
     path = Path(source)
-    if not path.is_file() and (bundled := BUNDLED / f"{source}.yaml").is_file():
-        path = bundled
+    bundled = bundled_recipes()
+    if not path.is_file():
+        path = bundled.get(str(source), path)
     if path.is_file():
         return load_tree(path, profile)
     if "#" in str(source):
@@ -51,8 +53,8 @@ def find_tree(source: str | Path, profile: str | None = None) -> Tree:
         )
     if path.is_dir():
         raise RecipeError(f"{source}: a folder, not a recipe; give a YAML file")
-    names = sorted(file.stem for file in BUNDLED.glob("*.yaml"))
-    raise RecipeError(f"{source}: no such recipe; give a YAML file, SUITE#ROW, or a bundled name: {', '.join(names)}")
+    names = ", ".join(bundled)
+    raise RecipeError(f"{source}: no such recipe; give a YAML file, SUITE#ROW, or a bundled name: {names}")
 
 
 def recipe_from(

@@ -12,15 +12,15 @@ from annotated_types import Gt
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from plait.errors import RecipeError, did_you_mean
+from plait.recipe.bundled import BUNDLED
 from plait.recipe.matrix import expand_matrix
 from plait.recipe.options import explain
 from plait.recipe.sizes import expand_sizes
 from plait.recipe.suite_names import name_mistakes
 from plait.recipe.tree import KeyPath, Origin, Tree, dotted, load_tree, read_yaml, set_key, use_profile
 
-__all__ = ["BUNDLED", "Row", "Search", "Suite", "is_suite", "read_row", "read_suite"]
+__all__ = ["Row", "Search", "Suite", "is_suite", "read_row", "read_suite"]
 
-BUNDLED = Path(__file__).parent.parent / "recipes"
 _FILE = "suite.yaml"
 _Positive = Annotated[int, Field(gt=0)]
 

@@ -9,7 +9,8 @@ from plait.experiments.compare import suite_table
 from plait.experiments.results_file import ResultsFile
 from plait.experiments.tables import as_json
 from plait.files import read_json
-from plait.recipe.suite import BUNDLED, is_suite, read_suite
+from plait.recipe.bundled import BUNDLED
+from plait.recipe.suite import is_suite, read_suite
 
 __all__ = ["TABLE_NAME", "read_table"]
 

@@ -10,6 +10,8 @@ import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+# The tests meet thousands of tiny sizes. plait lets oneDNN keep the code of few: memory for time.
+os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = os.environ["LRU_CACHE_CAPACITY"] = "2048"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; processes that tests start inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

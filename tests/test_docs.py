@@ -39,7 +39,7 @@ from plait.serving.settings import Limits
 from plait.training.train import train
 from real_server import running
 from tiny import sentences
-from warm_commands import run_plait
+from warm_commands import run_code, run_plait
 
 REPO = Path(__file__).parent.parent
 STARTER = REPO / "src/plait/data/starter"
@@ -58,8 +58,10 @@ def start_command(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command with the `plait` and `python` of the tests; Python also finds the modules in that folder."""
     words = shlex.split(command, comments=True) if isinstance(command, str) else command
-    if words[:1] == ["plait"] and modules is None and not SHELL & set("".join(words)):
+    if modules is None and words[0] == "plait" and not SHELL & set("".join(words)):
         return run_plait(words[1:], folder)
+    if modules is None and words[:2] == [sys.executable, "-c"]:
+        return run_code(words[2], folder)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     python_path = filter(None, [str(modules or ""), os.environ.get("PYTHONPATH")])
     environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(python_path)}

@@ -1,13 +1,17 @@
 """Fixtures of the tests of models."""
 
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from pickled import settings_of
+from plait.model import convert
+from warm_commands import run_module
 
 
 @pytest.fixture
@@ -29,3 +33,9 @@ def pickled(tiny_bert: Path, tmp_path: Path) -> Callable[..., Path]:
         return folder
 
     return make
+
+
+@pytest.fixture
+def warm_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pickles are read in a process that starts warm, by the same code."""
+    monkeypatch.setattr(convert, "subprocess", SimpleNamespace(run=run_module, DEVNULL=subprocess.DEVNULL))

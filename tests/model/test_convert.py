@@ -17,6 +17,8 @@ from plait.encoder.weights import read_tensors
 from plait.model.convert import convert
 from tiny import sentences
 
+pytestmark = pytest.mark.usefixtures("warm_reader")
+
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "mpnet", "modernbert"])
 def test_weights_and_embeddings_stay_the_same(kind, request, tmp_path):

@@ -92,6 +92,7 @@ def test_loading_never_unpickles_and_explains_how_to_convert(tiny_bert, pickled)
         shutil.rmtree(folder)
 
 
+@pytest.mark.usefixtures("warm_reader")
 @pytest.mark.parametrize("legacy", [False, True], ids=["zip", "legacy"])
 @pytest.mark.parametrize("share", [0.5, 0.99])
 def test_a_truncated_file_is_reported(tiny_bert, pickled, tmp_path, legacy, share):
@@ -147,7 +148,7 @@ def test_a_zip_that_torch_did_not_write_is_refused(pickled, tmp_path):
     ],
     ids=["list", "no tensors", "nothing", "two"],
 )
-def test_content_other_than_a_state_dict_is_described(pickled, tmp_path, content, message):
+def test_content_other_than_a_state_dict_is_described(warm_reader, pickled, tmp_path, content, message):
     source = pickled(content)
     assert mistake_of(source, tmp_path / "out") == f"{source / 'pytorch_model.bin'}: {message}"
 

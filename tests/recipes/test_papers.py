@@ -1,6 +1,7 @@
 """Every recipe that plait includes can be planned, and every suite has a recipe per row and the paper's figures."""
 
 import csv
+import functools
 import itertools
 import math
 import re
@@ -13,6 +14,7 @@ import pytest
 from plait.data import splits
 from plait.experiments.cells import Cell, Experiment
 from plait.experiments.run_cell import cell_mistakes
+from plait.recipe import suite as suites
 from plait.recipe.bundled import BUNDLED, bundled_recipes
 from plait.recipe.read import read_recipe
 from plait.recipe.schema import Recipe
@@ -73,9 +75,9 @@ def write(path: Path, texts: list[str], **labels: Any) -> None:
         writer.writerows(zip(*columns, strict=True))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def read_once() -> Iterator[None]:
-    """Every file is read once, however many recipes name it."""
+    """Every file of data and every suite is read once, however many recipes name it."""
     kept: dict[str, Any] = {}
     read_rows = splits.read_rows
 
@@ -87,6 +89,7 @@ def read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(splits, "read_rows", read)
+        patch.setattr(suites, "read_suite", functools.cache(read_suite))
         yield
 
 
@@ -119,7 +122,7 @@ def plan(source: str, profile: str | None, root: Path, encoders: dict[str, Path]
 @pytest.mark.parametrize(
     ("source", "profile"), [*((name, None) for name in FILES), *itertools.product(ROWS, (None, "laptop")), *DESKTOP]
 )
-def test_recipe_can_be_planned(source, profile, made_up, read_once, encoders):
+def test_recipe_can_be_planned(source, profile, made_up, encoders):
     recipe = plan(source, profile, made_up, encoders)
     name = source.partition("#")[0]
     if name in SUITES and name != "triple-entropy":
@@ -128,7 +131,7 @@ def test_recipe_can_be_planned(source, profile, made_up, read_once, encoders):
 
 
 @pytest.mark.parametrize("source", [*FILES, *ROWS])
-def test_recipe_can_be_planned_with_the_real_data(source, real_data, read_once, encoders):
+def test_recipe_can_be_planned_with_the_real_data(source, real_data, encoders):
     plan(source, None, real_data, encoders)
 
 

@@ -20,7 +20,10 @@ def seeded(seed: str, device: torch.device) -> Iterator[None]:
     """Inside, torch's random numbers follow from this seed; outside, they are untouched."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed_number(seed))
+        if device.type == "cpu":  # torch.manual_seed would also record this place for each kind of GPU that is absent
+            torch.default_generator.manual_seed(seed_number(seed))
+        else:
+            torch.manual_seed(seed_number(seed))
         yield
 
 

@@ -81,8 +81,8 @@ def test_a_resumed_run_ends_with_the_model_that_plait_0_1_would_have_trained(pro
         old, new = (load_file(folder / file) for folder in (project / "model", result.model))
         assert old.keys() == new.keys()
         for name, tensor in old.items():
-            # Equal bits on the machine that made the fixture; another processor rounds differently. A key's bias changes
-            # nothing in the softmax, so its gradient is rounding alone, which Adam scales up.
+            # Equal bits on the machine that made the fixture; another processor rounds differently. A key's bias
+            # changes nothing in the softmax, so its gradient is rounding alone, which Adam scales up.
             if name.endswith("key.bias"):
                 continue
             torch.testing.assert_close(new[name], tensor, atol=1e-5, rtol=1e-4)

@@ -77,7 +77,7 @@ def with_plait(count: Callable[[Setting], int], **loss: object) -> Callable[[Set
 
         def step() -> float:
             model.zero_grad(set_to_none=True)
-            return backward(model, lanes, {}, trainer.objectives["same"], batch, "0").item()
+            return backward(model, lanes, {}, trainer.objectives, [batch], "0")[0].item()
 
         loss_without = without_dropout(lanes.encoders, step)
         return lambda: [step() and loss_without]

@@ -76,7 +76,7 @@ def all_losses(trainer: Trainer, planned: list) -> list[Tensor]:
 def all_alive(dropout: float) -> Step:
     """As LibMTL does it: every graph stays alive, and each task's gradients are computed in turn."""
     trainer, planned = trainer_for("sum", dropout)
-    shared = list(shared_parameters(trainer.model))
+    shared = list(shared_parameters(trainer.model, trainer.objectives))
     heads = [weight for name, weight in trainer.model.named_parameters() if name.startswith("heads.")]
 
     def row(loss: Tensor) -> Tensor:

@@ -53,11 +53,11 @@ def weights(trainer: Trainer) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
 
 
-def gradients_after_step(trainer: Trainer, planned: Planned, combine: str, *, separate: bool) -> dict[str, Tensor]:
+def gradients_after_step(trainer: Trainer, planned: Planned, combine: str) -> dict[str, Tensor]:
     """The gradients that one training step leaves; the weights are restored afterwards."""
     before = weights(trainer)
-    rows = GradientRows(list(shared_parameters(trainer.model, trainer.objectives)), len(planned)) if separate else None
-    train_step(step_parts(trainer, combine, rows), batches_of(trainer, planned), 0, separate=separate)
+    rows = GradientRows(list(shared_parameters(trainer.model, trainer.objectives)), len(planned))
+    train_step(step_parts(trainer, combine, rows), batches_of(trainer, planned), 0)
     trainer.model.load_state_dict(before)
     return gradients(trainer)
 

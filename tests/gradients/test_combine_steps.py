@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from plait.gradients.combine import COMBINERS, ByGram
+from plait.gradients.combine import COMBINERS
 from plait.training.objective import Pass
 from plait.training.trainer import Trainer
 from projection import project_and_average
@@ -24,7 +24,7 @@ def trainer(tiny_recipe) -> Trainer:
 
 
 def combined(trainer: Trainer, planned: Planned, combine: str) -> dict[str, Tensor]:
-    return gradients_after_step(trainer, planned, combine, separate=isinstance(COMBINERS[combine], ByGram))
+    return gradients_after_step(trainer, planned, combine)
 
 
 def gradients_of_summed_loss(trainer: Trainer, planned: Planned) -> dict[str, Tensor]:

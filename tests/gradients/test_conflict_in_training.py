@@ -64,7 +64,7 @@ def test_cosines_are_those_of_the_tasks_gradients(tiny_recipe):
     rows = []
     for batch in batches_of(trainer, planned):
         trainer.model.zero_grad(set_to_none=True)
-        backward(trainer.model, Lanes(trainer.model), {}, trainer.objectives[batch.task], batch, "seed")
+        backward(trainer.model, Lanes(trainer.model), {}, trainer.objectives, [batch], "seed")
         found = [parameter.grad for parameter in trainer.model.encoder.parameters()]
         rows.append(torch.cat([gradient.flatten() for gradient in found if gradient is not None]).double())
     g_KP = torch.nn.functional.normalize(torch.stack(rows), dim=1)

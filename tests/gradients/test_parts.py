@@ -95,7 +95,7 @@ def test_loss_and_gradients_equal_those_of_a_single_graph_dropout_included(make,
     trainer = make(task, loss)
     objective, model = trainer.objectives[task], trainer.model
     (batch,) = batches_of(trainer, [(task, ROWS)])
-    found = backward(model, Lanes(model, lanes), {}, objective, batch, "s")
+    (found,) = backward(model, Lanes(model, lanes), {}, trainer.objectives, [batch], "s")
     cached = gradients(trainer)
     model.zero_grad(set_to_none=True)
     chunks = batch.split_inputs(lanes * -(-len(ROWS) // objective.chunk))
@@ -103,11 +103,11 @@ def test_loss_and_gradients_equal_those_of_a_single_graph_dropout_included(make,
     parts = []
     for number, chunk in enumerate(chunks):
         ids, firsts = [batch.ids[place] for place in chunk], [batch.firsts[place] for place in chunk]
-        with seeded(f"s/{number}", model.device):
+        with seeded(f"s/{task}/{number}", model.device):
             parts.append(model.states(ids, firsts)[0])
     ordered = torch.cat(parts)[np.argsort(np.concatenate(chunks))]
     views = {view: ordered[place] for view, place in batch.views.items()}
-    with seeded("s/head", model.device):
+    with seeded(f"s/{task}/head", model.device):
         plain = objective(_forward(model, objective, batch, Encoded(views)), torch.from_numpy(batch.labels))
     plain.backward()
     assert found.item() == pytest.approx(plain.item(), abs=1e-5)
@@ -122,9 +122,9 @@ def test_without_dropout_a_cached_task_equals_one_that_is_not_cached(make, task,
     for trainer in (make(task, loss), make(task, [loss[0], {**loss[1], "cached": None, "chunk": None}])):
         trainer.model.eval()
         (batch,) = batches_of(trainer, [(task, ROWS)])
-        losses.append(backward(trainer.model, Lanes(trainer.model, 1), {}, trainer.objectives[task], batch, "s").item())
+        losses += backward(trainer.model, Lanes(trainer.model, 1), {}, trainer.objectives, [batch], "s")
         found.append(gradients(trainer))
-    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    assert losses[0].item() == pytest.approx(losses[1].item(), abs=1e-5)
     assert found[0].keys() == found[1].keys()
     for name, gradient in found[1].items():
         torch.testing.assert_close(found[0][name], gradient, atol=1e-5, rtol=0, msg=name)
@@ -163,7 +163,7 @@ def test_at_most_one_chunk_has_a_graph(make, monkeypatch):
         return found
 
     monkeypatch.setattr(trainer.model, "states", states)
-    backward(trainer.model, Lanes(trainer.model, 1), {}, trainer.objectives["near"], batch, "s")
+    backward(trainer.model, Lanes(trainer.model, 1), {}, trainer.objectives, [batch], "s")
     chunks = [[len(batch.ids[place]) for place in chunk] for chunk in batch.split_inputs(4)]
     assert len(chunks) == 4
     assert with_graph == [chunks[-1], *chunks[:-1]]

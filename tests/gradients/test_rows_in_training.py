@@ -98,7 +98,7 @@ def test_surgery_needs_the_memory_of_the_rows_and_of_one_graph_at_a_time(make, m
         parts = step_parts(trainer, combine, trainer._parts.rows, clip=1.0)
         for number in range(2):  # in the first step the optimizer allocates its state
             with torch.autograd.graph.saved_tensors_hooks(save, lambda copy: copy):
-                train_step(parts, batches, number, separate=combine == "surgery")
+                train_step(parts, batches, number)
         assert len(saved) == 0
         size = 4 * shared_size(trainer)
         del trainer, parts

@@ -14,7 +14,7 @@ def gradients(trainer, task: str, lanes: int) -> tuple[float, dict[str, torch.Te
     """The loss of eight rows, and its gradients; without dropout, since its masks follow from the parts."""
     model = trainer.model.eval()
     batch = batch_of(trainer, task, range(8))
-    loss = backward(model, Lanes(model, lanes), {}, trainer.objectives[task], batch, "seed")
+    (loss,) = backward(model, Lanes(model, lanes), {}, trainer.objectives, [batch], "seed")
     found = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
     return loss.item(), found
 

@@ -1,14 +1,16 @@
 """Training side by side: the same gradients as in one graph, the same bits every time."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import plait
-from plait.gradients.rows import GradientRows
 from plait.runs.directory import RunDirectory
+from plait.training import step
 from plait.training.backward import backward
 from plait.training.lanes import Lanes
-from plait.training.step import shared_parameters, train_step
+from plait.training.step import train_step
 from plait.training.threads import restore_threads
 from plait.training.train import Stopped, resume
 from small_runs import stop_after
@@ -43,7 +45,7 @@ def gradients_with(trainer, lanes, tasks=tuple(LOSSES), seed="s"):
     lanes = Lanes(trainer.model, lanes)
     lanes.train(trainer.model.training)
     losses = [
-        backward(trainer.model, lanes, {}, trainer.objectives[batch.task], batch, seed).item()
+        backward(trainer.model, lanes, {}, trainer.objectives, [batch], seed)[0].item()
         for batch in batches_of(trainer, [(task, ROWS) for task in tasks])
     ]
     return losses, gradients(trainer)
@@ -91,29 +93,51 @@ def test_every_lane_has_its_own_dropout(make):
     lanes = Lanes(trainer.model, 2)
     lanes.train(True)
     trainer.model.states = record
-    backward(trainer.model, lanes, {}, trainer.objectives["mood"], batch, "s")
+    backward(trainer.model, lanes, {}, trainer.objectives, [batch], "s")
     (first_ids, first), (second_ids, second) = seen
     assert first_ids == second_ids and first != second
 
 
-def test_the_sum_of_tasks_has_the_bits_of_gradient_rows(make):
-    """A task is summed over its lanes before it is added to others."""
-    trainer = make(clip=None)
-    _, summed = gradients_with(trainer, 2)
+@pytest.mark.parametrize("lanes", [2, 3])
+def test_batches_in_one_pass_have_the_losses_and_gradients_of_one_after_the_other(make, lanes):
+    """Without dropout: its masks belong to the parts that are encoded."""
+    trainer = make()
+    trainer.model.eval()
+    losses, expected = gradients_with(trainer, 1)
     trainer.model.zero_grad(set_to_none=True)
-    shared = list(shared_parameters(trainer.model, trainer.objectives))
-    rows = GradientRows(shared, len(LOSSES))
-    for task in LOSSES:
-        gradients_with_rows = Lanes(trainer.model, 2)
-        gradients_with_rows.train(True)
-        (batch,) = batches_of(trainer, [(task, ROWS)])
-        backward(trainer.model, gradients_with_rows, {}, trainer.objectives[task], batch, "s")
-        rows.set_aside()
-    rows.add_up(1.0)
-    names = {id(parameter): name for name, parameter in trainer.model.named_parameters()}
-    for parameter in shared:
-        if parameter.grad is not None:
-            assert torch.equal(parameter.grad, summed[names[id(parameter)]]), names[id(parameter)]
+    batches = batches_of(trainer, [(task, ROWS) for task in LOSSES])
+    together = backward(trainer.model, Lanes(trainer.model, lanes), {}, trainer.objectives, batches, "s")
+    assert [loss.item() for loss in together] == pytest.approx(losses, rel=1e-5)
+    found = gradients(trainer)
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=4e-6, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "tokens", "changes", "expected"),
+    [
+        (2, 4096, {}, [["mood", "same", "near"]]),
+        (1, 4096, {}, [["mood"], ["same"], ["near"]]),
+        (2, 10, {}, [["mood"], ["same"], ["near"]]),  # each has more tokens than that
+        (2, 4096, {"chunk": 3}, [["mood"], ["same"], ["near"]]),
+        (2, 4096, {"schedule": {"name": "together", "combine": "surgery"}}, [["mood"], ["same"], ["near"]]),
+        (2, 4096, {"schedule": {"name": "together", "combine": "mean"}}, [["mood", "same", "near"]]),
+    ],
+)
+def test_several_lanes_encode_the_batches_of_a_step_in_one_pass(make, monkeypatch, lanes, tokens, changes, expected):
+    trainer = make(**changes)
+    passes = []
+
+    def record(model, lanes, stored, objectives, batches, *rest):
+        passes.append([batch.task for batch in batches])
+        return backward(model, lanes, stored, objectives, batches, *rest)
+
+    monkeypatch.setattr(step, "backward", record)
+    monkeypatch.setattr(step, "_JOINED_TOKENS", tokens)
+    parts = replace(trainer._parts, lanes=Lanes(trainer.model, lanes))
+    losses = train_step(parts, batches_of(trainer, [(task, ROWS) for task in LOSSES]), 0)
+    assert passes == expected and list(losses) == list(LOSSES)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 5])
@@ -146,7 +170,7 @@ def test_rows_of_the_token_table_from_earlier_steps_have_no_gradient_left(make):
     for rows in (ROWS, (1, 2)):
         trainer.model.zero_grad(set_to_none=True)
         (batch,) = batches_of(trainer, [("mood", rows)])
-        backward(trainer.model, lanes, {}, trainer.objectives["mood"], batch, "s")
+        backward(trainer.model, lanes, {}, trainer.objectives, [batch], "s")
         reached = table.grad.abs().sum(dim=1).nonzero().flatten().tolist()
         assert reached == sorted({token for ids in batch.ids for token in ids.tolist()})
 
@@ -165,7 +189,7 @@ def test_an_error_in_a_lane_is_raised_when_all_lanes_have_ended(make, monkeypatc
     monkeypatch.setattr(model, "states", fail_once)
     (batch,) = batches_of(trainer, [("mood", ROWS)])
     with pytest.raises(ValueError, match="a lane failed"):
-        backward(model, Lanes(model, 2), {}, trainer.objectives["mood"], batch, "s")
+        backward(model, Lanes(model, 2), {}, trainer.objectives, [batch], "s")
     assert len(done) == 1
 
 

@@ -90,7 +90,7 @@ def test_surgery_projects_the_gradients_of_a_shared_head(shared):
     def gradient(tasks, **changes) -> torch.Tensor:
         kept = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
         batches = [batch_of(trainer, task, range(8)) for task in tasks]
-        train_step(step_parts(trainer, clip=None, **changes), batches, 0, separate=changes["combine"] == "surgery")
+        train_step(step_parts(trainer, clip=None, **changes), batches, 0)
         trainer.model.load_state_dict(kept)
         parts = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
         return torch.cat([part.flatten() for part in parts]).double()

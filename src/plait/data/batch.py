@@ -1,14 +1,24 @@
 """What one step of one task trains on, and how texts become inputs of the encoder."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
 
 from plait.data.tokenize import TextTokenizer, TokenTable
 
-__all__ = ["READS", "SINGLE_TEXT_VIEWS", "VIEWS", "Batch", "make_batch", "tokenize_views", "view_columns", "views_of"]
+__all__ = [
+    "READS",
+    "SINGLE_TEXT_VIEWS",
+    "VIEWS",
+    "Batch",
+    "make_batch",
+    "share_inputs",
+    "tokenize_views",
+    "view_columns",
+    "views_of",
+]
 
 # Way of reading â†’ number of text columns it needs.
 READS: Mapping[str, int] = {
@@ -35,7 +45,7 @@ SINGLE_TEXT_VIEWS = {"first": 0, "again": 0, "second": 1, "third": 2}  # view â†
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of one task; the inputs of all its views follow each other."""
+    """Some rows of one task, and inputs of the encoder; those of its views follow each other."""
 
     task: str
     rows: tuple[int, ...]
@@ -88,3 +98,20 @@ def make_batch(task: str, rows: Sequence[int], labels: np.ndarray, tables: Mappi
         tuple(int(table.firsts[row]) for table in tables.values() for row in rows),
         {view: slice(end - len(rows), end) for view, end in zip(tables, ends, strict=True)},
     )
+
+
+def share_inputs(batches: Sequence[Batch]) -> list[Batch]:
+    """The same batches, each with the inputs of all, so that one pass can encode them; its views are still its own."""
+    if len(batches) == 1:
+        return list(batches)
+    ids = tuple(tokens for batch in batches for tokens in batch.ids)
+    firsts = tuple(first for batch in batches for first in batch.firsts)
+    starts = accumulate((len(batch.ids) for batch in batches), initial=0)
+    return [
+        replace(batch, ids=ids, firsts=firsts, views=_shifted(batch.views, start))
+        for batch, start in zip(batches, starts, strict=False)
+    ]
+
+
+def _shifted(views: Mapping[str, slice], start: int) -> dict[str, slice]:
+    return {view: slice(place.start + start, place.stop + start) for view, place in views.items()}

@@ -28,15 +28,16 @@ def attend(
     qkv_N3D: Tensor, packed: Packed, heads: int, drop: float = 0.0, distances: Distances | None = None
 ) -> Tensor:
     """softmax(QKᵀ/√d)V within each text; texts of one length are processed together, so nothing needs a mask."""
+    on_cpu = qkv_N3D.device.type == "cpu"
+    if on_cpu and qkv_N3D.dtype == torch.bfloat16:  # whose eight bits are too few for a softmax, and slower
+        with torch.autocast("cpu", enabled=False):
+            return attend(qkv_N3D.float(), packed, heads, drop, distances)
     tokens = packed.tokens_per_group
     rest = len(qkv_N3D) - sum(tokens)  # rows that only pad the number of tokens, see Prepared
     scores = distances.scores if distances else [None] * len(tokens)
     if distances and distances.rotations:
         qkv_N3D = _rotate(qkv_N3D[: sum(tokens)], *distances.rotations, heads)
-    if drop and qkv_N3D.device.type == "cpu":
-        if qkv_N3D.dtype == torch.bfloat16:  # whose eight bits are too few for a softmax
-            with torch.autocast("cpu", enabled=False):
-                return attend_with_dropout(qkv_N3D.float(), packed.groups, heads, drop, scores)
+    if drop and on_cpu:
         return attend_with_dropout(qkv_N3D, packed.groups, heads, drop, scores)
     attended = []
     for qkv, group, scores_HTT in zip(qkv_N3D[: sum(tokens)].split(tokens), packed.groups, scores, strict=True):

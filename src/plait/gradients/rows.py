@@ -54,17 +54,6 @@ class GradientRows:
         self.gram_KK = torch.stack(products).cpu().double().sum(dim=0)
         return self.gram_KK
 
-    def add_up(self, weight: float) -> None:
-        """Give the parameters the sum of the rows times a weight; the bits are those of gradients summed in place."""
-        views = [self._views(row) for row in range(len(self.reached))]
-        for index, parameter in enumerate(self.parameters):
-            found = [views[row][index] for row, reached in enumerate(self.reached) if reached[index]]
-            for other in found[1:]:
-                found[0].add_(other)
-            if found and weight != 1.0:
-                found[0].mul_(weight)
-            parameter.grad = found[0] if found else None
-
     def mix(self, weights_K: Tensor) -> None:
         """Give the parameters the weighted sum of the rows, which overwrites the first row."""
         first_P, *others = self.buffer_KP[: len(self.reached)]

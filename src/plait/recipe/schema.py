@@ -125,9 +125,9 @@ class Stage(Frozen):
     """The largest allowed norm of the gradient. Null: unlimited."""
     conflict_every: Positive | None = None
     """Every this many steps, write the cosines between the tasks' gradients of shared weights to `metrics.jsonl`; below
-    0, two tasks conflict. It does not change the training, and needs memory for one more such gradient per task. Under
-    `together` the step's own gradients are compared; other schedules train one task per step, so one more batch of
-    every task goes forward and backward through the encoder. Null: never."""
+    0, two tasks conflict. It does not change the training, and needs memory for one more such gradient per task.
+    Methods such as `surgery` compare the step's own gradients; otherwise one more batch of every task goes forward and
+    backward through the encoder. Null: never."""
     evaluate_every: _Interval = "epoch"
     """When dev is scored: every epoch, or every this many steps and at the end of each epoch."""
     early_stopping: Positive | None = None

@@ -1,4 +1,4 @@
-"""One batch of one task, forward and backward.
+"""Batches of one or several tasks, forward and backward.
 
 B batch, S inputs of all views, D width.
 """
@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from plait.data.batch import Batch
+from plait.data.batch import Batch, share_inputs
 from plait.gradients.parts import backward_in_parts
 from plait.model.model import Encoded, EncodedPart, Model
 from plait.training.lanes import Lanes
@@ -26,47 +26,49 @@ def backward(
     model: Model,
     lanes: Lanes,
     stored: StoredEmbeddings,
-    objective: Objective,
-    batch: Batch,
+    objectives: Mapping[str, Objective],
+    batches: Sequence[Batch],
     seed: str,
     world: World | None = None,
-) -> Tensor:
-    """The loss of one batch; its gradients are added to those already there. Dropout follows from the seed.
+) -> list[Tensor]:
+    """The loss of each batch; their gradients are added to those already there. Dropout follows from the seed.
 
-    Of several processes, each adds the gradients of its part of the batch; the first also those of the weights after
-    the encoder, which all of them compute.
+    Several lanes encode all inputs of all batches in one pass. Of several processes, each adds the gradients of its
+    part of the batches; the first also those of the weights after the encoder, which all of them compute.
     """
     world = world or World()
-    label_B = torch.from_numpy(batch.labels).to(model.device)
+    own = [objectives[batch.task] for batch in batches]
     trains_encoder = any(parameter.requires_grad for parameter in model.encoder.parameters())
-    chunks = -(-len(batch.rows) // objective.chunk) if objective.chunk else 1
+    chunks = max(-(-len(batch.rows) // (one.chunk or len(batch.rows))) for one, batch in zip(own, batches, strict=True))
     with lanes.separate_gradients():
         if trains_encoder and chunks * lanes.count * world.size > 1:
-            loss = _backward_in_parts(model, lanes, objective, batch, label_B, seed, chunks, world)
+            losses = _backward_in_parts(model, lanes, own, share_inputs(batches), seed, chunks, world)
         else:
-            loss = _backward_whole(model, stored, objective, batch, label_B, seed)
+            losses = [
+                _backward_whole(model, stored, one, batch, f"{seed}/{batch.task}")
+                for one, batch in zip(own, batches, strict=True)
+            ]
         if not world.is_main:
-            _clear_after_encoder(model, objective)
-    return loss
+            _clear_after_encoder(model, own)
+    return losses
 
 
-def _backward_whole(
-    model: Model, stored: StoredEmbeddings, objective: Objective, batch: Batch, label_B: Tensor, seed: str
-) -> Tensor:
-    """The batch in one graph."""
+def _backward_whole(model: Model, stored: StoredEmbeddings, objective: Objective, batch: Batch, seed: str) -> Tensor:
+    """A batch in one graph."""
     with seeded(f"{seed}/0", model.device):
         encoded = _look_up(stored[batch.task], batch, model) if batch.task in stored else model.encode(batch)
-        loss = objective(_forward(model, objective, batch, encoded), label_B)
+        loss = _measure(model, objective, batch, encoded)
     if loss.requires_grad:  # a head without weights on a frozen encoder has nothing to learn
         loss.backward()
     return loss.detach()
 
 
-def _clear_after_encoder(model: Model, objective: Objective) -> None:
+def _clear_after_encoder(model: Model, objectives: Sequence[Objective]) -> None:
     """Set the gradients of everything but the encoder to zero."""
     encoder = {id(parameter) for parameter in model.encoder.parameters()}
     later = [parameter for parameter in model.parameters() if id(parameter) not in encoder]
-    later += [parameter for _, module in objective.modules() for parameter in module.parameters()]
+    losses = [module for objective in objectives for _, module in objective.modules()]
+    later += [parameter for module in losses for parameter in module.parameters()]
     for parameter in later:
         if parameter.grad is not None:
             parameter.grad.zero_()
@@ -76,6 +78,12 @@ def _look_up(stored: Mapping[str, Tensor], batch: Batch, model: Model) -> Encode
     """A batch whose embeddings were computed before."""
     rows = list(batch.rows)
     return Encoded({view: embedded_nD[rows].to(model.device) for view, embedded_nD in stored.items()})
+
+
+def _measure(model: Model, objective: Objective, batch: Batch, encoded: Encoded) -> Tensor:
+    """The loss of an encoded batch."""
+    label_B = torch.from_numpy(batch.labels).to(model.device)
+    return objective(_forward(model, objective, batch, encoded), label_B)
 
 
 def _forward(model: Model, objective: Objective, batch: Batch, encoded: Encoded) -> Pass:
@@ -93,32 +101,36 @@ def _forward(model: Model, objective: Objective, batch: Batch, encoded: Encoded)
 def _backward_in_parts(
     model: Model,
     lanes: Lanes,
-    objective: Objective,
-    batch: Batch,
-    label_B: Tensor,
+    objectives: Sequence[Objective],
+    batches: Sequence[Batch],
     seed: str,
     chunks: int,
     world: World,
-) -> Tensor:
-    """The same, encoded in parts by the lanes of all processes; each part and the head have their own dropout seed.
+) -> list[Tensor]:
+    """The same, encoded in parts by the lanes of all processes; each part and head has its own dropout seed.
 
-    A part consists of inputs of similar length, whatever rows and views they belong to, so that attention has few
-    groups. Each chunk of a cached loss is shared by the lanes, and only the graph of one chunk is in memory at a time.
+    The batches share their inputs. A part consists of inputs of similar length, whatever batches, rows and views they
+    belong to, so that attention has few groups. Each chunk of a cached loss is shared by the lanes, and only the graph
+    of one chunk is in memory at a time.
     """
-    parts = batch.split_inputs(chunks * lanes.count * world.size)
+    inputs = batches[0]  # those of all batches
+    parts = inputs.split_inputs(chunks * lanes.count * world.size)
     places_S = torch.tensor([place for part in parts for place in part], device=model.device).argsort()
     own = world.share(len(parts))
+    keeps_tokens = any(objective.token_view for objective in objectives)
+    tasks = "+".join(batch.task for batch in batches)
+    losses: list[Tensor] = []
 
     def encode_part(lane: int, number: int) -> Tensor:
-        ids, firsts = batch.inputs(parts[number])
-        with seeded_encoder(f"{seed}/{number}", model.device):
+        ids, firsts = inputs.inputs(parts[number])
+        with seeded_encoder(f"{seed}/{tasks}/{number}", model.device):
             pooled_SD, states_ND, _ = model.states(ids, firsts, lanes.encoders[lane])
-        return torch.cat([pooled_SD, states_ND]) if objective.token_view else pooled_SD
+        return torch.cat([pooled_SD, states_ND]) if keeps_tokens else pooled_SD
 
     def rows_of(numbers: Iterable[int]) -> int:
         """How many rows the encoded parts have: the embeddings, and the states of tokens if a loss needs them."""
-        tokens = sum(len(batch.ids[place]) for number in numbers for place in parts[number])
-        return sum(len(parts[number]) for number in numbers) + (tokens if objective.token_view else 0)
+        tokens = sum(len(inputs.ids[place]) for number in numbers for place in parts[number])
+        return sum(len(parts[number]) for number in numbers) + (tokens if keeps_tokens else 0)
 
     def exchange(encoded: Sequence[Tensor]) -> tuple[Tensor, int]:
         none_SD = model.encoder.tokens.weight.new_zeros(0, model.encoder.config.width)
@@ -129,16 +141,19 @@ def _backward_in_parts(
     def compute_loss(rows_SD: Tensor) -> Tensor:
         """From the embeddings of all parts; each is followed by the states of its tokens if a loss needs them."""
         pooled_SD, with_tokens = rows_SD, []
-        if objective.token_view:
-            packed = [model.pack(*batch.inputs(part)) for part in parts]
+        if keeps_tokens:
+            packed = [model.pack(*inputs.inputs(part)) for part in parts]
             sizes = [size for part, one in zip(parts, packed, strict=True) for size in (len(part), len(one.ids_N))]
             pieces = rows_SD.split(sizes)
             pooled_SD = torch.cat(pieces[::2])
             with_tokens = [EncodedPart(part, pieces[2 * n + 1], packed[n]) for n, part in enumerate(parts)]
         ordered_SD = pooled_SD[places_S]
-        views = {view: ordered_SD[place] for view, place in batch.views.items()}
-        with seeded(f"{seed}/head", model.device):
-            return objective(_forward(model, objective, batch, Encoded(views, with_tokens)), label_B)
+        for objective, batch in zip(objectives, batches, strict=True):
+            views = {view: ordered_SD[place] for view, place in batch.views.items()}
+            with seeded(f"{seed}/{batch.task}/head", model.device):
+                losses.append(_measure(model, objective, batch, Encoded(views, with_tokens)))
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     encode = [partial(encode_part, place % lanes.count, number) for place, number in enumerate(own)]
-    return backward_in_parts(encode, compute_loss, kept=lanes.count, run=lanes.run, exchange=exchange)
+    backward_in_parts(encode, compute_loss, kept=lanes.count, run=lanes.run, exchange=exchange)
+    return [loss.detach() for loss in losses]

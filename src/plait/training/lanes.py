@@ -120,7 +120,7 @@ class _TableGradient:
 
         hooks = []
         for table, parts in zip(self._tables, self._parts, strict=True):
-            parts.clear()
+            parts.clear()  # after an error
             table.sparse = True
             hooks.append(table.weight.register_post_accumulate_grad_hook(partial(move, parts)))
         try:
@@ -133,6 +133,8 @@ class _TableGradient:
     def add_to(self, before: Tensor | None) -> Tensor | None:
         """The gradient from before, if there is one, plus what was collected, in the order of the lanes."""
         parts = [part for lane in self._parts for part in lane]
+        for lane in self._parts:
+            lane.clear()
         if not parts:
             return before
         values = torch.cat([part._values() for part in parts])

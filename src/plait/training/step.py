@@ -10,7 +10,7 @@ from torch import Tensor
 
 from plait.data.batch import Batch
 from plait.errors import NotFiniteError
-from plait.gradients.combine import ByGram, find_combiner, scale_gradients
+from plait.gradients.combine import ByGram, Combiner, find_combiner, scale_gradients
 from plait.gradients.rows import GradientRows
 from plait.model.model import Model
 from plait.training.backward import StoredEmbeddings, backward
@@ -19,6 +19,8 @@ from plait.training.objective import Objective
 from plait.world import World
 
 __all__ = ["StepParts", "measure_conflict", "shared_parameters", "train_step"]
+
+_JOINED_TOKENS = 4096  # of batches that are encoded together
 
 
 @dataclass(frozen=True)
@@ -37,61 +39,70 @@ class StepParts:
     world: World = field(default_factory=World)
 
 
-def train_step(parts: StepParts, batches: Sequence[Batch], step: int, *, separate: bool = False) -> dict[str, float]:
-    """The loss of each task; no weight changes if a number is not finite.
-
-    With `separate` the gradients of the shared weights are kept in `parts.rows`, one row per task, and measured before
-    they are combined.
-    """
+def train_step(parts: StepParts, batches: Sequence[Batch], step: int) -> dict[str, float]:
+    """The loss of each task; no weight changes if a number is not finite."""
     parts.optimizer.zero_grad(set_to_none=True)
-    rows = parts.rows if separate else None
-    if rows is not None:
-        rows.clear()
+    combiner = find_combiner(parts.combine) if parts.combine else None
+    separate = isinstance(combiner, ByGram)
+    if parts.rows is not None:
+        parts.rows.clear()
     losses: dict[str, float] = {}
     with parts.lanes.free_cores():
-        for batch in batches:
-            loss = _backward(parts, batch, f"{parts.seed}/{step}/{batch.task}")
-            losses[batch.task] = _check_finite(loss, "loss", [batch], step, parts.world)
-            if rows is not None:
-                _set_aside(rows, parts.world)
+        for group in [[batch] for batch in batches] if separate else _passes(parts, batches):
+            for batch, loss in zip(group, _backward(parts, group, f"{parts.seed}/{step}"), strict=True):
+                losses[batch.task] = _check_finite(loss, "loss", [batch], step, parts.world)
+            if separate:
+                _set_aside(parts)
         trained = [parameter for group in parts.optimizer.param_groups for parameter in group["params"]]
         parts.world.sum_gradients(trained)
-        if parts.combine is not None:
-            _combine_gradients(parts, batches, rows, parts.combine, step)
+        if combiner is not None:
+            _combine_gradients(parts, batches, combiner, step)
         norm = parts.lanes.clip_gradients(trained, parts.clip)
         _check_finite(norm, "gradient", batches, step, parts.world)
         parts.optimizer.step()
     return losses
 
 
-def _backward(parts: StepParts, batch: Batch, seed: str) -> Tensor:
-    """The loss of a batch; its gradients are added to those already there."""
-    objective = parts.objectives[batch.task]
-    return backward(parts.model, parts.lanes, parts.stored, objective, batch, seed, parts.world)
+def _passes(parts: StepParts, batches: Sequence[Batch]) -> Iterator[list[Batch]]:
+    """The batches in the groups that are encoded together: fewer and larger products take less time, and more memory.
+
+    A batch of many tokens, or one that is encoded in chunks, is encoded alone; so are all batches with a single lane.
+    """
+    joins = parts.lanes.count * parts.world.size > 1
+    group: list[Batch] = []
+    for batch in batches:
+        tokens = sum(len(ids) for one in (*group, batch) for ids in one.ids)
+        chunked = any(parts.objectives[one.task].chunk for one in (*group, batch))
+        if group and (not joins or chunked or tokens > _JOINED_TOKENS):
+            yield group
+            group = []
+        group.append(batch)
+    yield group
 
 
-def _set_aside(rows: GradientRows, world: World) -> None:
+def _backward(parts: StepParts, batches: Sequence[Batch], seed: str) -> list[Tensor]:
+    """The loss of each batch; their gradients are added to those already there."""
+    return backward(parts.model, parts.lanes, parts.stored, parts.objectives, batches, seed, parts.world)
+
+
+def _set_aside(parts: StepParts) -> None:
     """Move the gradients of a task into the next row, summed over all processes."""
+    rows = parts.rows
+    assert rows is not None, "a run that compares gradients has rows"
     rows.set_aside()
-    rows.reached[-1] = world.sum_row(rows.newest_P, rows.reached[-1])
+    rows.reached[-1] = parts.world.sum_row(rows.newest_P, rows.reached[-1])
 
 
-def _combine_gradients(
-    parts: StepParts, batches: Sequence[Batch], rows: GradientRows | None, combine: str, step: int
-) -> None:
+def _combine_gradients(parts: StepParts, batches: Sequence[Batch], combiner: Combiner, step: int) -> None:
     """Turn the tasks' gradients of the shared weights into one."""
-    combiner = find_combiner(combine)
-    if rows is None:
-        assert not isinstance(combiner, ByGram), f"{combine} needs the gradient of each task"
+    if not isinstance(combiner, ByGram):
         scale_gradients(shared_parameters(parts.model, parts.objectives), combiner.weigh(len(batches)))
         return
-    gram_KK = rows.measure()
-    if isinstance(combiner, ByGram):
-        for batch, square in zip(batches, gram_KK.diagonal(), strict=True):
-            _check_finite(square.sqrt(), "gradient", [batch], step, parts.world)
-        rows.mix(combiner.weigh(gram_KK, f"{parts.seed}/{step}/combine"))
-    else:
-        rows.add_up(combiner.weigh(len(batches)))
+    assert parts.rows is not None, "a run that compares gradients has rows"
+    gram_KK = parts.rows.measure()
+    for batch, square in zip(batches, gram_KK.diagonal(), strict=True):
+        _check_finite(square.sqrt(), "gradient", [batch], step, parts.world)
+    parts.rows.mix(combiner.weigh(gram_KK, f"{parts.seed}/{step}/combine"))
 
 
 def measure_conflict(parts: StepParts, batches: Sequence[Batch], step: int) -> None:
@@ -99,9 +110,10 @@ def measure_conflict(parts: StepParts, batches: Sequence[Batch], step: int) -> N
     assert parts.rows is not None, "only a run that measures conflicts has rows"
     parts.model.zero_grad(set_to_none=True)
     parts.rows.clear()
-    for batch in batches:
-        _backward(parts, batch, f"{parts.seed}/{step}/{batch.task}/watch")
-        _set_aside(parts.rows, parts.world)
+    with parts.lanes.free_cores():
+        for batch in batches:
+            _backward(parts, [batch], f"{parts.seed}/{step}/watch")
+            _set_aside(parts)
     parts.rows.measure()
     parts.model.zero_grad(set_to_none=True)
 

@@ -238,22 +238,28 @@ class Trainer:
         if not self.recipe.train_encoder:
             self.model.encoder.eval()
         self._parts.lanes.train(self.recipe.train_encoder)
-        every, combine = self._conflict_every, self._parts.combine
+        self.cosines = {}
+        every = self._conflict_every
         measured = every is not None and (number + 1) % every == 0
-        if every and measured and combine is None:
-            # The step trains one task, so one more batch of every task shows how they differ.
-            others = [(task, self.plan.batch_rows(task, number // every)) for task in self.resolved.learning]
-            measure_conflict(self._parts, self._batches(others), number)
-        separate = self._by_gram or (measured and combine is not None)
+        if every and measured and not self._by_gram:
+            compared = planned
+            if self._parts.combine is None:  # a step trains one task, so one more batch of every task is drawn
+                compared = [(task, self.plan.batch_rows(task, number // every)) for task in self.resolved.learning]
+            measure_conflict(self._parts, self._batches(compared), number)
+            self._note_cosines(compared)
         try:
-            losses = train_step(self._parts, self._batches(planned), number, separate=separate)
+            losses = train_step(self._parts, self._batches(planned), number)
         except NotFiniteError as error:
             origins = [self.resolved.learning[task].splits["train"].origins[row] for task, row in error.rows]
             raise NotFiniteError(*error.mistakes, f"the rows come from {', '.join(origins)}") from None
-        tasks = [task for task, _ in planned] if combine else list(self.resolved.learning)
-        rows = self._parts.rows
-        self.cosines = cosines(rows.gram_KK, tasks) if rows and measured else {}
+        if measured and self._by_gram:
+            self._note_cosines(planned)
         return losses
+
+    def _note_cosines(self, compared: PlannedStep) -> None:
+        """Keep the cosines between the gradients that were measured last."""
+        assert self._parts.rows is not None, "a run that compares gradients has rows"
+        self.cosines = cosines(self._parts.rows.gram_KK, [task for task, _ in compared])
 
     def check_weights(self, step: int) -> None:
         """Refuse weights, or a state of the optimizer, that are not finite: neither may be scored or saved.

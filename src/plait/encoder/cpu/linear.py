@@ -59,7 +59,7 @@ class _Product(torch.autograd.Function):
         needs_input, needs_weight, needs_bias = ctx.needs_input_grad
         return (
             _multiply(grad_NO, weight_OI.T, None) if needs_input else None,
-            grad_NO.T @ input_NI if needs_weight else None,
+            _multiply(grad_NO.T, input_NI.T, None) if needs_weight else None,
             grad_NO.sum(dim=0) if needs_bias else None,
         )
 

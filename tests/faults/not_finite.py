@@ -29,8 +29,8 @@ def spoil_loss(value: float) -> None:
     real, calls = step.backward, iter(range(1000))
 
     def spoiled(*arguments: Any) -> Any:
-        loss = real(*arguments)
-        return loss * value if next(calls) == STEP else loss
+        losses = real(*arguments)
+        return [loss * value for loss in losses] if next(calls) == STEP else losses
 
     step.backward = spoiled  # type: ignore[assignment]
 
@@ -42,11 +42,11 @@ def spoil_gradient(value: float) -> None:
     real, calls = step.backward, iter(range(1000))
 
     def spoiled(model: Any, *arguments: Any) -> Any:
-        loss = real(model, *arguments)
+        losses = real(model, *arguments)
         if next(calls) == STEP:
             gradient = next(weight.grad for weight in model.parameters() if weight.grad is not None)
             gradient.view(-1)[0] = value
-        return loss
+        return losses
 
     step.backward = spoiled  # type: ignore[assignment]
 

@@ -46,6 +46,15 @@ def test_a_recipe_without_weights_to_train_still_has_baselines(tiny_recipe):
     assert set(measured(recipe)["dev"]) == {MAJORITY, ZERO_SHOT, FROZEN}
 
 
+def test_yes_and_no_as_two_scores_have_the_zero_shot_accuracy_of_yes_and_no(tiny_recipe):
+    recipe = tiny_recipe()
+    same = recipe["tasks"]["same"]
+    scores = {"column": same["label"], "range": [0, 5], "map": {0: 1, 1: 4.5}}
+    recipe["tasks"] = {"same": same, "mapped": {**same, "label": scores, "head": "cosine", "metric": "accuracy"}}
+    zero_shot = measured(recipe)["dev"][ZERO_SHOT]
+    assert zero_shot["mapped"] == zero_shot["same"] > 0.5
+
+
 def test_the_best_threshold_by_hand():
     cosines = np.array([0.9, 0.8, 0.7, 0.2])
     assert _best_threshold(cosines, np.array([1, 1, 0, 0])) == 0.8

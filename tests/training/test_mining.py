@@ -10,7 +10,7 @@ import plait
 from plait.errors import PlaitError
 from plait.losses.embedding import info_nce
 from plait.progress import SilentProgress
-from plait.training.mining import closest_below_own
+from plait.training.mining import MinedNegatives, closest_below_own
 from plait.training.train import Stopped, resume
 from small_runs import forward, resolve, result_json, trainer_for
 
@@ -25,11 +25,12 @@ def mining(recipe: dict, task: str = "near", loss: object = None, **keys) -> dic
 def test_the_closest_text_below_the_own_partner_is_found():
     source = torch.Generator().manual_seed(0)
     first_nD, second_nD = torch.randn(2, 40, 3, generator=source)
-    first_n, second_n = torch.randint(30, (2, 40), generator=source)  # some texts are equal
-    found = closest_below_own(first_nD, second_nD, first_n, second_n).tolist()
+    first_n, second_n = torch.randint(30, (2, 40), generator=source).tolist()  # some texts are equal
+    excluded = [[j for j in range(40) if second_n[j] in (second_n[i], first_n[i])] for i in range(40)]
+    found = closest_below_own(first_nD, second_nD, excluded).tolist()
     cosines = F.normalize(first_nD, dim=-1) @ F.normalize(second_nD, dim=-1).T
     for i in range(40):
-        others = [j for j in range(40) if second_n[j] not in (second_n[i], first_n[i])]
+        others = [j for j in range(40) if j not in excluded[i]]
         below = [j for j in others if cosines[i, j] < cosines[i, i]]
         expected = max(below, key=lambda j: cosines[i, j]) if below else min(others, key=lambda j: cosines[i, j])
         assert found[i] == expected
@@ -38,8 +39,15 @@ def test_the_closest_text_below_the_own_partner_is_found():
 def test_a_pair_whose_partner_is_the_least_similar_gets_the_least_similar_of_the_others():
     first_nD = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
     second_nD = torch.tensor([[-1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    found = closest_below_own(first_nD, second_nD, torch.tensor([0, 1, 2]), torch.tensor([3, 4, 5]))
-    assert found.tolist() == [1, 0, 1]
+    assert closest_below_own(first_nD, second_nD, [[0], [1], [2]]).tolist() == [1, 0, 1]
+
+
+def test_a_known_paraphrase_is_no_negative():
+    texts = [["a", "a", "c", "e", "b"], ["b", "c", "d", "f", "g"]]
+    positive_n = torch.tensor([True, True, True, False, False])
+    rows = MinedNegatives(texts, positive_n)._excluded
+    # "a" is "b" and "c"; "c" is "d" and "a"; "e" is not "f"; "b" is "a"
+    assert [sorted(own) for own in rows] == [[0, 1], [0, 1], [1, 2], [3], [0, 4]]
 
 
 def test_the_loss_gets_the_negatives_of_its_rows(tiny_recipe):

@@ -30,7 +30,10 @@ def suite_table(experiment: Experiment, seeds: Sequence[int], rows: Sequence[str
     scored = [result for cells in results.values() for result in cells.values() if result.scores]
     apart = bool(scored) and all(result.chosen_apart for result in scored)
     pooled = pool_gains(suite, tested, rows)
-    return SuiteTable(suite, tuple(seeds), headings, tuple(complete), tuple(pooled), apart)
+    begun = {cell.seed for cells in results.values() for cell in cells} or set(seeds)
+    return SuiteTable(
+        suite, tuple(seed for seed in seeds if seed in begun), headings, tuple(complete), tuple(pooled), apart
+    )
 
 
 def _results_of(experiment: Experiment, cells: Sequence[Cell]) -> dict[Cell, CellResult]:

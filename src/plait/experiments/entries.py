@@ -108,7 +108,7 @@ class SuiteTable:
     """The rows of a suite with everything that is measured."""
 
     suite: Suite
-    seeds: tuple[int, ...]
+    seeds: tuple[int, ...]  # that have results
     columns: Mapping[str, str]  # column → heading
     rows: tuple[TableRow, ...]
     pooled: tuple[PooledGain, ...] = ()

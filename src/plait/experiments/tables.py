@@ -151,6 +151,8 @@ def footnotes(table: SuiteTable, command: str) -> list[str]:
             "interval, which covers these data sets and no others, and is not corrected for several tests."
         )
     notes += _free_notes(table)
+    if table.suite.train_scores and any(len(entry.train) < len(entry.values) for entry in _scored(table)):
+        notes.append("Cells that were scored without --train-scores have no train scores.")
     if empty := sum(row.cells - row.done for row in table.rows):
         dev_only = "; where only one seed is done, the test covers dev-sample variance only"
         one_seed = "" if table.suite.folds else dev_only
@@ -158,6 +160,11 @@ def footnotes(table: SuiteTable, command: str) -> list[str]:
     notes += [note for row in table.rows if (note := _untested_note(table, row))]
     notes += [f"{row.name}: only the paper's figures: {row.shown}." for row in table.rows if row.shown]
     return notes + [f"Failed: {message}" for row in table.rows for message in row.failed]
+
+
+def _scored(table: SuiteTable) -> list[Entry]:
+    """What the trained rows have in the columns of the scores."""
+    return [row.entries[column] for row in table.rows if not row.free for column in table.suite.scores]
 
 
 def _free_notes(table: SuiteTable) -> list[str]:

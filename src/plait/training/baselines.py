@@ -284,11 +284,15 @@ def _predict_by_cosine(model: Model, task: ResolvedTask, views: _Views) -> Predi
     if not about.labelled:  # the head of triplets has no weights and computes just this
         return predict_embedded(model, task.spec.name, views)
     cosines_n = _pair_cosines(views)
-    if about.is_score:
+    distinct = np.unique(task.splits["train"].labels)
+    if about.is_score and len(distinct) != 2:
         return PredictionArrays(cosines_n, None)
     every = max(1, len(task.splits["train"]) // _THRESHOLD_ROWS)
     train = task.splits["train"].chosen(range(0, len(task.splits["train"]), every))
     known_n = _pair_cosines(embed_views(model, train.texts, ("first", "second"), task.spec.max_length))
+    if about.is_score:  # two scores: the accuracy asks which of them is nearer, and correlations ignore a shift
+        threshold = min(_best_threshold(known_n, train.labels == distinct[1]), 2.0)  # 2 is above every cosine
+        return PredictionArrays(cosines_n - threshold + distinct.mean(), None)
     if about.is_yes_no:
         yes_n = (1 + cosines_n) / 2
         said_n = (cosines_n >= _best_threshold(known_n, train.labels)).astype(np.int64)

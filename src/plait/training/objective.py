@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -93,6 +94,11 @@ class Objective:
     def mines(self) -> bool:
         """Whether a loss needs hard negatives from the training data, as third texts."""
         return any(part.choice.mine for part in self.parts)
+
+    def anchors(self, label_n: np.ndarray) -> Tensor:
+        """Which of these rows (n,) are positives of a loss that needs hard negatives."""
+        known_n = torch.from_numpy(label_n)
+        return torch.stack([part.is_positive(known_n) for part in self.parts if part.choice.mine]).any(dim=0)
 
     @property
     def projects(self) -> bool:

@@ -152,7 +152,7 @@ class Trainer:
         }
         self.plan = _make_plan(resolved, self.tokens)
         self.mined = {
-            name: MinedNegatives(task.splits["train"].texts)
+            name: MinedNegatives(task.splits["train"].texts, self.objectives[name].anchors(task.splits["train"].labels))
             for name, task in resolved.learning.items()
             if self.objectives[name].mines
         }

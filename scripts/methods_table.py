@@ -85,7 +85,8 @@ def fingerprint_of(name: str) -> str:
     digest = hashlib.sha256()
     for path in (RECIPES / f"{name}.yaml", RECIPES / "base.yaml", *sorted((RECIPES / "on").glob("*.yaml"))):
         digest.update(path.read_bytes())
-    digest.update((RECIPES / "nli.csv").read_bytes())
+    for path in (RECIPES / "nli.csv", *sorted(STARTER.glob("*.csv"))):
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

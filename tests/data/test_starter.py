@@ -6,6 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import plait
 from plait.data.examples import Examples, sound_examples
@@ -115,6 +118,30 @@ def test_the_classes_of_the_reviews_are_balanced(split):
 @pytest.mark.parametrize("split", SPLITS)
 def test_between_40_and_50_percent_of_the_questions_are_duplicates(split):
     assert 0.4 <= read("questions", split).labels.mean() <= 0.5
+
+
+def test_the_style_of_the_questions_does_not_give_them_away():
+    def style(text: str) -> list[float]:
+        return [
+            len(text.split()),
+            text[0].isupper(),
+            text.endswith("?"),
+            text.count(","),
+            len(re.findall("[.?!] ", text)),
+        ]
+
+    parts = {split: read("questions", split) for split in SPLITS}
+    features = {
+        split: np.array([[*style(one), *style(other)] for one, other in zip(*part.texts, strict=True)], dtype=float)
+        for split, part in parts.items()
+    }
+    learner = make_pipeline(StandardScaler(), LogisticRegression())
+    learner.fit(features["train"], parts["train"].labels)
+    unseen = [split for split in SPLITS if split != "train"]
+    answers_n = learner.predict(np.concatenate([features[split] for split in unseen]))
+    labels_n = np.concatenate([parts[split].labels for split in unseen])
+    chance = 2 * np.sqrt(0.25 / len(labels_n))  # two standard errors
+    assert np.mean(answers_n == labels_n) < max(labels_n.mean(), 1 - labels_n.mean()) + chance
 
 
 @pytest.mark.parametrize("split", SPLITS)

@@ -107,7 +107,7 @@ def test_the_page_describes_every_method_and_every_recipe():
 
 def test_every_variant_that_a_recipe_may_name_has_a_recipe():
     texts = "\n".join(path.read_text(encoding="utf-8") for path in HERE.rglob("*.yaml"))
-    defaults = {"nearer", "together", "unit_linear", "comparison"}  # of triplets, several tasks, one text, pairs
+    defaults = {"nearer", "together"}  # of triplets and of several tasks
     taught = {"distil"}  # needs a teacher: tests/training/test_teacher.py
     words = set(re.findall(r"[\w]+", texts)) | defaults | taught
     for variants in (VARIANTS.heads, VARIANTS.losses, VARIANTS.schedules, VARIANTS.lr_schedules, VARIANTS.combiners):

@@ -13,10 +13,9 @@ from plait.cli.experiment import table_command
 from plait.experiments.cells import Experiment
 from plait.experiments.compare import suite_table
 from plait.experiments.entries import SuiteTable
-from plait.experiments.figure import draw_figure
-from plait.experiments.groups import draw_groups
+from plait.experiments.figures import draw_figures
 from plait.experiments.results_file import ResultsFile
-from plait.experiments.tables import as_markdown, figure_marks
+from plait.experiments.tables import as_markdown
 from plait.recipe.suite import read_suite
 
 REPO = Path(__file__).resolve().parent.parent
@@ -25,6 +24,11 @@ SEEDS = {  # tables with other seeds than their suite
     "minbert-downstream-laptop": [11711, 2024],
     "robust-embeddings-laptop": [11711, 2024],
     "triple-entropy-laptop": [2, 16],
+}
+CAPTIONS = {
+    "figure": "The paper's figures and the measured ones",
+    "groups": "The same by group of data sets",
+    "curves": "Scores against the number of training rows",
 }
 LEVEL = 0.05  # of the corrected p, below which a gain holds
 AUTHOR = "written by scripts/papers_results.py"
@@ -84,26 +88,20 @@ def render(repo: Path, questions: tuple[Question, ...] = QUESTIONS) -> dict[Path
     found: dict[Path, str] = {}
     for name in sorted(file.stem for file in repo.glob("results/*.jsonl")):
         tables[name], command = read_table(repo, name)
-        figures = figures_of(name, tables[name])
-        found |= {folder / file: figure for file, figure in figures.items()}
-        found[folder / f"{name}.md"] = page_of(tables[name], command, list(figures))
+        figures = draw_figures(tables[name])
+        files = {kind: f"{name}.svg" if kind == "figure" else f"{name}-{kind}.svg" for kind in figures}
+        found |= {folder / files[kind]: figure for kind, figure in figures.items()}
+        found[folder / f"{name}.md"] = page_of(tables[name], command, files)
     page = summary.read_text(encoding="utf-8")
     return {**found, summary: fill(page, summary_of(tables, questions))}
 
 
-def page_of(table: SuiteTable, command: str, figures: list[str]) -> str:
+def page_of(table: SuiteTable, command: str, figures: Mapping[str, str]) -> str:
     """A suite's own page."""
-    captions = ("The paper's figures and the measured ones", "The same by group of data sets")
-    pictures = [f"![{caption}]({file})" for caption, file in zip(captions, figures, strict=False)]
+    pictures = [f"![{CAPTIONS[kind]}]({file})" for kind, file in figures.items()]
     text = as_markdown(table, command).strip().removeprefix("##")
     back = "What these figures say: [results.md](../results.md)."
     return "\n\n".join([f"<!-- {AUTHOR} -->", text, *pictures, back]) + "\n"
-
-
-def figures_of(name: str, table: SuiteTable) -> dict[str, str]:
-    """The figures of a table by file: the table itself, and the gains by group if it has groups."""
-    groups = {f"{name}-groups.svg": draw_groups(table)} if table.pooled else {}
-    return {f"{name}.svg": draw_figure(table.suite.title, figure_marks(table)), **groups}
 
 
 def summary_of(tables: Mapping[str, SuiteTable], questions: tuple[Question, ...]) -> str:

@@ -215,7 +215,7 @@ def _show_table(experiment: "Experiment", seeds: Sequence[int], rows: Sequence[s
     table = suite_table(experiment, seeds, rows)
     if experiment.results:
         experiment.results.add_gains(gains_to_record(table))
-    _write_files(experiment, table, line)
+    files = _write_files(experiment, table, line)
     if as_json:
         print_json({"kind": "result", "out": experiment.out, **table_as_json(table)})
         return
@@ -229,28 +229,25 @@ def _show_table(experiment: "Experiment", seeds: Sequence[int], rows: Sequence[s
         print_table(out, *group_cells(table))
     for note in footnotes(table, line):
         out.print(note, soft_wrap=True)
-    figures = "figure.svg and groups.svg" if table.pooled else "figure.svg"
-    out.print(f"table.md, table.csv, table.json and {figures} are in {experiment.out}", soft_wrap=True)
+    out.print(f"{', '.join(files[:-1])} and {files[-1]} are in {experiment.out}", soft_wrap=True)
 
 
-def _write_files(experiment: "Experiment", table: "SuiteTable", line: str) -> None:
-    """Write the table in every format, beside the runs."""
+def _write_files(experiment: "Experiment", table: "SuiteTable", line: str) -> list[str]:
+    """Write the table in every format, beside the runs; the names of the files."""
     import json
 
-    from plait.experiments.figure import draw_figure
-    from plait.experiments.groups import draw_groups
-    from plait.experiments.tables import as_csv, as_json, as_markdown, figure_marks
+    from plait.experiments.figures import draw_figures
+    from plait.experiments.tables import as_csv, as_json, as_markdown
     from plait.files import atomic_file
 
     experiment.out.mkdir(parents=True, exist_ok=True)
-    texts = [
-        ("table.md", as_markdown(table, line)),
-        ("table.csv", as_csv(table)),
-        ("table.json", json.dumps(as_json(table), indent=1, ensure_ascii=False) + "\n"),
-        ("figure.svg", draw_figure(table.suite.title, figure_marks(table))),
-    ]
-    if table.pooled:
-        texts.append(("groups.svg", draw_groups(table)))
-    for name, text in texts:
+    texts = {
+        "table.md": as_markdown(table, line),
+        "table.csv": as_csv(table),
+        "table.json": json.dumps(as_json(table), indent=1, ensure_ascii=False) + "\n",
+        **{f"{name}.svg": figure for name, figure in draw_figures(table).items()},
+    }
+    for name, text in texts.items():
         with atomic_file(experiment.out / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
+    return list(texts)

@@ -6,7 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["GAP", "PANEL", "Axis", "Mark", "draw_figure", "round_axis", "shorten", "text_width"]
+__all__ = [
+    "GAP",
+    "PANEL",
+    "Axis",
+    "Mark",
+    "draw_figure",
+    "pixels",
+    "round_axis",
+    "shorten",
+    "text_width",
+    "xml_text",
+]
 
 _MARGIN = 24
 _ROW = 26  # height
@@ -121,20 +132,20 @@ def _draw_head(title: str, about: str, legend: tuple[str, str], wide: int, high:
     (diamond, first), (dot, second) = ((mark, mark + 14) for mark, _ in _legend_positions(legend))
     paper = [
         f'<path class="paper" d="{_diamond_at(diamond, 60)}"/>',
-        f'<text class="small" x="{_short(first)}" y="64">{legend[0]}</text>',
+        f'<text class="small" x="{pixels(first)}" y="64">{legend[0]}</text>',
     ]
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="figure" viewBox="0 0 {wide} {high}" width="{wide}" '
         f'height="{high}" role="img" aria-labelledby="{key}-title" aria-describedby="{key}-about">',
-        f'<title id="{key}-title">{_clean(title)}</title>',
-        f'<desc id="{key}-about">{_clean(about)}</desc>',
+        f'<title id="{key}-title">{xml_text(title)}</title>',
+        f'<desc id="{key}-about">{xml_text(about)}</desc>',
         f"<style>{_SIZES}{_STYLE}</style>",
         f'<rect class="back" width="{wide}" height="{high}"/>',
-        f'<text class="large" x="{_MARGIN}" y="34">{_clean(title)}</text>',
+        f'<text class="large" x="{_MARGIN}" y="34">{xml_text(title)}</text>',
         *(paper if legend[0] else []),
-        f'<line class="interval" x1="{_short(dot - 9)}" x2="{_short(dot + 9)}" y1="60" y2="60"/>',
-        f'<circle class="measured" cx="{_short(dot)}" cy="60" r="4"/>',
-        f'<text class="small" x="{_short(second)}" y="64">{legend[1]}</text>',
+        f'<line class="interval" x1="{pixels(dot - 9)}" x2="{pixels(dot + 9)}" y1="60" y2="60"/>',
+        f'<circle class="measured" cx="{pixels(dot)}" cy="60" r="4"/>',
+        f'<text class="small" x="{pixels(second)}" y="64">{legend[1]}</text>',
     ]
 
 
@@ -157,12 +168,12 @@ def _draw_band(
     for number, (row, name) in enumerate(zip(rows, names, strict=True)):
         y = first + _ROW * number
         for start, end in bars if number % 2 == 0 else ():
-            box = f'x="{_short(start)}" y="{_short(y)}" width="{_short(end - start)}" height="{_ROW}"'
+            box = f'x="{pixels(start)}" y="{pixels(y)}" width="{pixels(end - start)}" height="{_ROW}"'
             parts.append(f'<rect class="stripe" {box} rx="4"/>')
-        tip = f"<title>{_clean(row)}</title>" if name != row else ""
+        tip = f"<title>{xml_text(row)}</title>" if name != row else ""
         parts.append(
-            f'<text class="name" x="{_short(left - GAP / 2)}" y="{_short(y + _ROW / 2 + 4.5)}" text-anchor="end">'
-            f"{tip}{_clean(name)}</text>"
+            f'<text class="name" x="{pixels(left - GAP / 2)}" y="{pixels(y + _ROW / 2 + 4.5)}" text-anchor="end">'
+            f"{tip}{xml_text(name)}</text>"
         )
     for edge, column in zip(lefts, columns, strict=True):
         shown = [mark for mark in marks if mark.column == column]
@@ -176,17 +187,17 @@ def _draw_band(
 def _draw_axis(axis: Axis, column: str, top: float, bottom: float) -> list[str]:
     """The heading, grid and numbers of a panel."""
     name = shorten(column, PANEL + GAP - 10)
-    tip = f"<title>{_clean(column)}</title>" if name != column else ""
-    middle = _short(axis.left + PANEL / 2)
+    tip = f"<title>{xml_text(column)}</title>" if name != column else ""
+    middle = pixels(axis.left + PANEL / 2)
     parts = [
-        f'<text class="heading" x="{middle}" y="{_short(top - 12)}" text-anchor="middle">{tip}{_clean(name)}</text>'
+        f'<text class="heading" x="{middle}" y="{pixels(top - 12)}" text-anchor="middle">{tip}{xml_text(name)}</text>'
     ]
     for x, number in axis.ticks:
         parts.append(
-            f'<line class="grid" x1="{_short(x)}" x2="{_short(x)}" y1="{_short(top)}" y2="{_short(bottom + 4)}"/>'
+            f'<line class="grid" x1="{pixels(x)}" x2="{pixels(x)}" y1="{pixels(top)}" y2="{pixels(bottom + 4)}"/>'
         )
         parts.append(
-            f'<text class="small" x="{_short(x)}" y="{_short(bottom + 18)}" text-anchor="middle">{number}</text>'
+            f'<text class="small" x="{pixels(x)}" y="{pixels(bottom + 18)}" text-anchor="middle">{number}</text>'
         )
     return parts
 
@@ -195,13 +206,13 @@ def _draw_mark(mark: Mark, axis: Axis, y: float) -> list[str]:
     """The paper's diamond, the measured dot and its interval."""
     parts = []
     if mark.low is not None and mark.high is not None:
-        low, high = _short(axis.position(mark.low)), _short(axis.position(mark.high))
-        parts.append(f'<line class="interval" x1="{low}" x2="{high}" y1="{_short(y)}" y2="{_short(y)}"/>')
+        low, high = pixels(axis.position(mark.low)), pixels(axis.position(mark.high))
+        parts.append(f'<line class="interval" x1="{low}" x2="{high}" y1="{pixels(y)}" y2="{pixels(y)}"/>')
     if mark.measured is not None:
-        parts.append(f'<circle class="measured" cx="{_short(axis.position(mark.measured))}" cy="{_short(y)}" r="4"/>')
+        parts.append(f'<circle class="measured" cx="{pixels(axis.position(mark.measured))}" cy="{pixels(y)}" r="4"/>')
     if mark.paper is not None:
         parts.append(f'<path class="paper" d="{_diamond_at(axis.position(mark.paper), y)}"/>')
-    return [f"<g><title>{_clean(mark.description)}</title>", *parts, "</g>"] if parts else []
+    return [f"<g><title>{xml_text(mark.description)}</title>", *parts, "</g>"] if parts else []
 
 
 def round_axis(values: Iterable[float], left: float) -> Axis:
@@ -219,7 +230,7 @@ def round_axis(values: Iterable[float], left: float) -> Axis:
 
 def _diamond_at(x: float, y: float) -> str:
     """The outline of a diamond around a point."""
-    return f"M{_short(x)} {_short(y - 6)}l6 6l-6 6l-6 -6z"
+    return f"M{pixels(x)} {pixels(y - 6)}l6 6l-6 6l-6 -6z"
 
 
 def text_width(text: str, size: float = _TEXT) -> float:
@@ -245,11 +256,11 @@ def shorten(text: str, width: float) -> str:
     return text.rstrip() + "…"
 
 
-def _clean(text: str) -> str:
+def xml_text(text: str) -> str:
     """A text inside XML, which does not allow control characters."""
     return escape("".join(letter if letter.isprintable() else " " for letter in text))
 
 
-def _short(number: float) -> str:
+def pixels(number: float) -> str:
     """A coordinate without trailing zeros."""
     return f"{number:.2f}".rstrip("0").rstrip(".")

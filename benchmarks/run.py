@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import small_data
 from page import page, section
 from store import REPO, store_folder
 
@@ -72,8 +73,8 @@ def write_page(size: str, failed: dict[str, str]) -> None:
     """docs/benchmarks.md: the results between a head and a tail that are written by hand."""
     found = [result_path(name, size) for name in NAMES]
     results = [json.loads(path.read_text(encoding="utf-8")) for path in found if path.is_file()]
-    head, tail = (DOCS / f"benchmarks.{part}.md" for part in ("head", "tail"))
-    text = page(results, failed, head.read_text("utf-8"), tail.read_text("utf-8") if tail.is_file() else "")
+    head, tail = ((DOCS / f"benchmarks.{part}.md").read_text("utf-8") for part in ("head", "tail"))
+    text = page(results, failed, head, f"{small_data.section(small_data.stored())}\n\n{tail}")
     (DOCS / "benchmarks.md").write_text(text, encoding="utf-8")
 
 

@@ -38,9 +38,9 @@ CELLS = HERE / "results/small-data.jsonl"
 PEER = "small-data"  # peers/small-data.txt
 ABOUT = (
     "each cell is a data set, a number of training rows, a draw and a way. All ways get minilm, the same training rows "
-    f"and nothing else, and are scored on up to {TEST_ROWS:,} other rows: accuracy, or Pearson's correlation for sts and "
+    f"and nothing else, scored on up to {TEST_ROWS:,} other rows: accuracy, or Pearson's correlation for sts and "
     "sick. plait is `plait init` on the file, then `plait train`; `plait, three tasks` trains the files of three sets "
-    "together. The last line is the processor time of all threads and processes for one set. minilm was trained on Quora "
+    "together. The last line is the processor time of all threads and processes for a set. minilm was trained on Quora "
     "duplicates and SNLI among others."
 )
 Key = tuple[str, int, int, str]  # set, rows, draw, way

@@ -57,6 +57,7 @@ def docs(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(run, "HERE", tmp_path)
     monkeypatch.setattr(run, "NAMES", ("embed", "start"))
     (tmp_path / "benchmarks.head.md").write_text("# Benchmarks\n", encoding="utf-8")
+    (tmp_path / "benchmarks.tail.md").write_text("The end.\n", encoding="utf-8")
     for name in run.NAMES:
         code = f"import sys; open({str(tmp_path / 'log')!r}, 'a').write(' '.join([{name!r}, *sys.argv[1:]]) + '\\n')\n"
         code += f"print({json.dumps(result(benchmark=name, title=name.title()))!r})\n"
